@@ -88,14 +88,14 @@ def settings(options: argparse.Namespace, random: torch.Generator) -> dict[str, 
             raise SystemExit(f"{options.variants} names {', '.join(sorted(unknown))}: choose among {', '.join(BASE)}")
         variants = [BASE | change for change in changes for _ in range(options.seeds)]
         return {name: torch.tensor([float(v[name]) for v in variants]) for name in BASE}
-    drawn = {name: torch.full((options.models,), value) for name, value in BASE.items()}
+    values = {name: torch.full((options.models,), value) for name, value in BASE.items()}
     for name, choice in SPACE.items():
         if isinstance(choice, tuple):
             low, high = (math.log(end) for end in choice)
-            drawn[name] = torch.exp(torch.rand(options.models, generator=random) * (high - low) + low)
+            values[name] = torch.exp(torch.rand(options.models, generator=random) * (high - low) + low)
         else:
-            drawn[name] = torch.tensor(choice)[torch.randint(len(choice), (options.models,), generator=random)]
-    return drawn
+            values[name] = torch.tensor(choice)[torch.randint(len(choice), (options.models,), generator=random)]
+    return values
 
 
 class Group:
@@ -110,9 +110,9 @@ class Group:
         seeds = options.seeds if options.variants or options.again else models
 
         def uniform(*shape: int, width: Tensor | float = 1.0) -> Tensor:
-            drawn = torch.rand(seeds, *shape, generator=random) * 2 - 1
+            uniform_weights = torch.rand(seeds, *shape, generator=random) * 2 - 1
             width = torch.as_tensor(width).expand(models).reshape(models, *[1] * len(shape))
-            return drawn.repeat(models // seeds, *[1] * len(shape)) * width
+            return uniform_weights.repeat(models // seeds, *[1] * len(shape)) * width
 
         spread, top = (values[name][:, None, None] for name in ("V_spread", "V"))
         V = uniform(m, 2)
@@ -185,9 +185,9 @@ class Group:
             gradient = torch.nan_to_num(gradient * scale.reshape(shape), nan=0.0, posinf=0.0, neginf=0.0)
             first.mul_(beta1).add_((1 - beta1) * gradient)
             second.mul_(beta2).add_((1 - beta2) * gradient.square())
-            own = (rate * values[RATES[WEIGHTS[i]]]).reshape(shape)
+            rates = (rate * values[RATES[WEIGHTS[i]]]).reshape(shape)
             change = (first / (1 - beta1**self.step_number)) / ((second / (1 - beta2**self.step_number)).sqrt() + 1e-8)
-            weight -= own * change
+            weight -= rates * change
             self.averages[i].mul_(average).add_((1 - average) * weight)
 
 
@@ -220,7 +220,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--every", type=int, default=250, help="steps from one line to the next")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="training ends after so many, if need be early")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="training ends after this time at the latest")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.again:

@@ -43,7 +43,7 @@ VARIANTS = {
 
 def _runs() -> dict[tuple, list[dict]]:
     """Group the runs of all seeds by recipe and model, length, neurons, budget of training steps and machine."""
-    found: dict[tuple, list[dict]] = {}
+    runs: dict[tuple, list[dict]] = {}
     for record in [*records.read(RESULTS, "adding"), *records.read(RESULTS / "cpu", "adding")]:
         config, result = records.read_config(record), record["result"]
         if (config.recipe, config.model.name) not in RECIPES or config.theory:  # repeats a seed, and records more
@@ -52,9 +52,9 @@ def _runs() -> dict[tuple, list[dict]]:
         where = result["machine"]["gpu"] if on_gpu else f"CPU, {result['machine']['threads']} threads"
         size, budget = config.model.hidden_size, config.budget.steps
         key = (config.recipe, config.model.name), config.task.length, size, budget, where
-        found.setdefault(key, []).append(record)
+        runs.setdefault(key, []).append(record)
     # By recipe, then by length.
-    return dict(sorted(found.items()))
+    return dict(sorted(runs.items()))
 
 
 def adding() -> str:
@@ -115,39 +115,39 @@ def _ends(values) -> tuple[float, float]:
     return ordered[0], ordered[-1]
 
 
-def _searched(length: int) -> dict[str, tuple[str, str, str]]:
+def _read_search(length: int) -> dict[str, tuple[str, str, str]]:
     """Return label of a variant -> number of solved seeds, median training steps, worst test MSE."""
     record = json.loads((RESULTS / "adding-search" / f"10-feedback-{length}.json").read_text(encoding="utf8"))
     values, seeds = record["settings"], record["options"]["seeds"]
-    found = {}
+    results = {}
     for first in range(0, len(record["test"]), seeds):
         changed = ", ".join(f"{name} {v[first]:.3g}" for name, v in values.items() if v[first] != v[0])
         steps = [step for step in record["solved_at"][first : first + seeds] if step]
-        found[VARIANTS[changed]] = (
+        results[VARIANTS[changed]] = (
             f"{len(steps)} of {seeds}",
             f"{median(steps):,.0f}" if steps else "-",
             f"{max(record['test'][first : first + seeds]):.4f}",
         )
-    return found
+    return results
 
 
 def adding_ablation() -> str:
     """Variants at 5,000 steps."""
-    found = _searched(5000)
+    results = _read_search(5000)
     rows = ["| variant | seeds solved | median training steps | worst test MSE |", "| --- | ---: | ---: | ---: |"]
-    rows += [f"| {words} | " + " | ".join(found[words]) + " |" for words in VARIANTS.values() if words in found]
+    rows += [f"| {words} | " + " | ".join(results[words]) + " |" for words in VARIANTS.values() if words in results]
     return "\n".join(rows)
 
 
 def adding_lengths() -> str:
     """Variants tested at several lengths."""
-    found = {length: _searched(length) for length in SEARCHED}
+    results = {length: _read_search(length) for length in SEARCHED}
     rows = [
         "| variant | " + " | ".join(f"{length:,} steps" for length in SEARCHED) + " |",
         "| --- |" + " ---: |" * len(SEARCHED),
     ]
     for words in VARIANTS.values():
-        cells = [found[length].get(words) for length in SEARCHED]
+        cells = [results[length].get(words) for length in SEARCHED]
         if sum(cell is not None for cell in cells) > 1:
             rows.append(f"| {words} | " + " | ".join("-" if c is None else f"{c[0]}, {c[2]}" for c in cells) + " |")
     return "\n".join(rows)
@@ -183,13 +183,13 @@ def adding_noise() -> str:
 
 def adding_gradients() -> str:
     """Gradient sizes by lag, before training."""
-    found = [row for row in _memory()["gradients"] if row["length"] == 2000]
-    lags = list(found[0]["sizes"])
+    rows_of_length = [row for row in _memory()["gradients"] if row["length"] == 2000]
+    lags = list(rows_of_length[0]["sizes"])
     rows = [
         "| initialisation | direction of the loss | " + " | ".join(f"lag {int(lag):,}" for lag in lags) + " |",
         "| --- | --- |" + " ---: |" * len(lags),
     ]
-    for row in found:
+    for row in rows_of_length:
         start = "the paper's" if row["start"] == "paper" else f"ours, feedback {row['start']:g}"
         sizes = (row["sizes"][lag] for lag in lags)
         rows.append(f"| {start} | {DIRECTIONS[row['asks']]} | " + " | ".join(f"{size:.2g}" for size in sizes) + " |")
@@ -224,10 +224,10 @@ def memory_elsewhere() -> str:
     ]
     for task, paper, size in (("har2", "paper", 64), ("smnist", "paper-128", 128), ("psmnist", "paper-128", 128)):
         cells = []
-        found = tables.group_runs(RESULTS, task)
+        groups = tables.group_runs(RESULTS, task)
         for recipe in (paper, "memory", "ringing"):
             identity = records.group_identity(resolve(task, recipe, hidden_size=size))
-            tests = [test for one in found if one.records and one.identity == identity for test in one.tests]
+            tests = [test for group in groups if group.records and group.identity == identity for test in group.tests]
             seeds = f"{len(tests)} seed" + "s" * (len(tests) > 1)
             summary = intervals.describe(tests, "higher", "{:.2f}".format) if tests else ""
             cells.append(f"{summary} ({seeds})" if tests else "not run")

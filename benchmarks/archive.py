@@ -34,11 +34,11 @@ try:
     from aeon.datasets import load_classification
 except ImportError:
     raise SystemExit(
-        "this comparison needs the package aeon: pip install aeon (in an environment of its own, since it may ask for "
+        "this comparison needs the package aeon: pip install aeon (in a separate environment, since it may ask for "
         "other versions of numpy and pandas than the rest)"
     ) from None
 
-# All classification problems of the archive that aeon brings with it whole, from the shortest to the longest.
+# All classification problems of the archive that aeon ships complete, from the shortest to the longest.
 DATA = (
     "ItalyPowerDemand",
     "JapaneseVowels",
@@ -56,9 +56,17 @@ UNEQUAL = ("JapaneseVowels", "PickupGestureWiimoteZ")
 def summarise(sequences: list[np.ndarray]) -> np.ndarray:
     """Simple statistics of each feature: level, spread, extremes, ends and the size of steps."""
     rows = []
-    for own in sequences:
-        steps = np.diff(own, axis=0, prepend=own[:1])
-        parts = [own.mean(0), own.std(0), own.min(0), own.max(0), own[0], own[-1], np.sqrt((steps**2).mean(0))]
+    for values in sequences:
+        steps = np.diff(values, axis=0, prepend=values[:1])
+        parts = [
+            values.mean(0),
+            values.std(0),
+            values.min(0),
+            values.max(0),
+            values[0],
+            values[-1],
+            np.sqrt((steps**2).mean(0)),
+        ]
         rows.append(np.concatenate(parts))
     return np.stack(rows)
 
@@ -91,9 +99,9 @@ def load(name: str, rocket: bool) -> tuple[Any, np.ndarray, int]:
     """
     full = f"{name}_eq" if rocket and name in UNEQUAL else name
     parts = [load_classification(full, split=part) for part in ("train", "test")]
-    X = [np.asarray(own, np.float64) for X, _ in parts for own in X]
+    X = [np.asarray(sequence, np.float64) for X, _ in parts for sequence in X]
     y = np.concatenate([np.asarray(y) for _, y in parts])
-    return (np.stack(X) if rocket else [own.T for own in X]), y, len(parts[0][1])
+    return (np.stack(X) if rocket else [sequence.T for sequence in X]), y, len(parts[0][1])
 
 
 def draw_split(y: np.ndarray, count: int, split: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,17 +130,17 @@ def measure(name: str, split: int, classifier: str, seed: int) -> dict[str, Any]
     more = {}
     if classifier in WITH_CHANCES:
         chances = model.predict_proba(select(test))
-        found = model.classes_[chances.argmax(1)]
-        own = chances[np.arange(len(test)), np.searchsorted(model.classes_, y[test])]
-        more["log_loss"] = float(-np.log(np.maximum(own, 1e-15)).mean())
+        predicted = model.classes_[chances.argmax(1)]
+        true_chances = chances[np.arange(len(test)), np.searchsorted(model.classes_, y[test])]
+        more["log_loss"] = float(-np.log(np.maximum(true_chances, 1e-15)).mean())
     else:
-        found = np.asarray(model.predict(select(test)))
+        predicted = np.asarray(model.predict(select(test)))
     return {
         "data": name,
         "split": split,
         "classifier": classifier,
         "seed": seed,
-        "accuracy": float((found == y[test]).mean()),
+        "accuracy": float((predicted == y[test]).mean()),
         **{key: round(value, 3) for key, value in times.items()},
         **more,
         **CODE,
@@ -144,7 +152,7 @@ def about(name: str) -> dict[str, Any]:
     """Describe the data set, with the accuracy of always predicting the most frequent training class."""
     X, y, count = load(name, False)
     labels, counts = np.unique(y[:count], return_counts=True)
-    lengths = [len(own) for own in X[:count]]
+    lengths = [len(sequence) for sequence in X[:count]]
     return {
         "training": count,
         "test": len(X) - count,
@@ -167,7 +175,7 @@ def main() -> None:
     rows = []
     if options.json and options.json.exists():
         rows = json.loads(options.json.read_text(encoding="utf8"))["rows"]
-    # numba compiles on the first use, which is not to be measured.
+    # numba compiles on the first use, which should not be measured.
     for features, rocket in product((1, 2), [name for name in ROCKETS if name in options.classifiers]):
         noise = np.random.default_rng(0).normal(size=(8, features, 20))
         CLASSIFIERS[rocket](0).fit(noise, np.arange(8) % 2).predict(noise)

@@ -27,7 +27,7 @@ def _values(record: dict[str, Any], field: str, classifier: str, data: str, resa
         if (row["data"], row["classifier"], row.get("split", 0) > 0) == (data, classifier, resampled) and field in row
     ]
     rows.sort(key=lambda row: row.get("split", 0))
-    return [mean(row[field] for row in own) for _, own in groupby(rows, key=lambda row: row.get("split", 0))]
+    return [mean(row[field] for row in group) for _, group in groupby(rows, key=lambda row: row.get("split", 0))]
 
 
 def _classifiers(record: dict[str, Any]) -> list[str]:
@@ -40,9 +40,9 @@ def _table(record: dict[str, Any], resampled: bool, head: str, describe: Any) ->
     lines = [f"| problem |{head} " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) + head.count("|"))]
     table = {name: [_values(record, "accuracy", name, data, resampled) for data in record["data"]] for name in names}
     for number, data in enumerate(record["data"]):
-        found = [table[name][number] for name in names]
-        best = max(round(100 * mean(values), 1) for values in found if values)
-        lines.append(f"| {data} |{describe(data)} " + " | ".join(_cell(values, best) for values in found) + " |")
+        results = [table[name][number] for name in names]
+        best = max(round(100 * mean(values), 1) for values in results if values)
+        lines.append(f"| {data} |{describe(data)} " + " | ".join(_cell(values, best) for values in results) + " |")
     for words, row in (("mean", _means(table)), ("mean rank", _ranks(table))):
         lines.append(f"| {words} |{' |' * head.count('|')} " + " | ".join(row) + " |")
     return "\n".join(lines)
@@ -57,14 +57,14 @@ def _cell(values: list[float], best: float) -> str:
 
 
 def _means(table: dict[str, list[list[float]]]) -> list[str]:
-    return [f"{100 * mean(map(mean, found)):.1f}" if all(found) else "-" for found in table.values()]
+    return [f"{100 * mean(map(mean, results)):.1f}" if all(results) else "-" for results in table.values()]
 
 
 def _ranks(table: dict[str, list[list[float]]]) -> list[str]:
     """Return the mean rank over problems and splits, among the classifiers that have all of them; 1 is best."""
-    most = max(sum(map(len, found)) for found in table.values())
-    values_by_name = {name: [value for own in found for value in own] for name, found in table.items()}
-    values_by_name = {name: values for name, values in values_by_name.items() if len(values) == most}
+    count = max(sum(map(len, results)) for results in table.values())
+    values_by_name = {name: [value for splits in results for value in splits] for name, results in table.items()}
+    values_by_name = {name: values for name, values in values_by_name.items() if len(values) == count}
 
     def rank(value: float, rivals: list[float]) -> float:
         """Return the place of a value among all, where equal ones share their places."""
@@ -109,17 +109,23 @@ def verdict() -> str:
     if record is None:
         return MISSING
     parts = []
-    for splits, drawn in (("published", False), ("resampled", True)):
-        found = []
+    for splits, is_resampled in (("published", False), ("resampled", True)):
+        verdicts = []
         for rival in ("MiniRocket", "MultiRocket"):
             pairs = [
-                [_values(record, "accuracy", name, data, drawn) for name in ("bank", rival)] for data in record["data"]
+                [_values(record, "accuracy", name, data, is_resampled) for name in ("bank", rival)]
+                for data in record["data"]
             ]
             if all(all(pair) for pair in pairs):
-                found.append(_compare(rival, [100 * (mean(ours) - mean(theirs)) for ours, theirs in pairs]))
+                verdicts.append(
+                    _compare(
+                        rival,
+                        [100 * (mean(bank_accuracy) - mean(rival_accuracy)) for bank_accuracy, rival_accuracy in pairs],
+                    )
+                )
             else:
-                found.append(f"not compared with {rival}")
-        parts.append(f"on their {splits} splits it is " + " and ".join(found))
+                verdicts.append(f"not compared with {rival}")
+        parts.append(f"on their {splits} splits it is " + " and ".join(verdicts))
     count = len(record["data"])
     return (
         f"The default of `CoRNNClassifier` was compared on the {count} problems on which it was developed: "
@@ -140,11 +146,11 @@ def seconds() -> str:
         return MISSING
     names = _classifiers(record)
     lines = ["| problem | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
-    found = {name: [_values(record, "cpu_seconds", name, data, False) for data in record["data"]] for name in names}
+    times = {name: [_values(record, "cpu_seconds", name, data, False) for data in record["data"]] for name in names}
     for number, data in enumerate(record["data"]):
-        cells = [f"{found[name][number][0]:.2f}" if found[name][number] else "-" for name in names]
+        cells = [f"{times[name][number][0]:.2f}" if times[name][number] else "-" for name in names]
         lines.append(f"| {data} | " + " | ".join(cells) + " |")
-    sums = [f"{sum(own[0] for own in found[name]):.1f}" if all(found[name]) else "-" for name in names]
+    sums = [f"{sum(values[0] for values in times[name]):.1f}" if all(times[name]) else "-" for name in names]
     return "\n".join([*lines, "| all | " + " | ".join(sums) + " |"])
 
 
@@ -162,12 +168,12 @@ def calibration() -> str:
                 losses[row["classifier"] == "calibrated"].setdefault(row["split"], []).append(row["log_loss"])
         both = sorted(losses[0].keys() & losses[1].keys())
         if both:
-            table.append([mean(mean(own[split]) for split in both) for own in losses])
+            table.append([mean(mean(losses_of_data[split]) for split in both) for losses_of_data in losses])
             lines.append(f"| {data} | {len(both)} | {table[-1][0]:.3f} | {table[-1][1]:.3f} |")
     if not table:
         return MISSING
-    ours, theirs = (mean(column) for column in zip(*table, strict=True))
-    return "\n".join([*lines, f"| mean | | {ours:.3f} | {theirs:.3f} |"])
+    bank, calibrated = (mean(column) for column in zip(*table, strict=True))
+    return "\n".join([*lines, f"| mean | | {bank:.3f} | {calibrated:.3f} |"])
 
 
 def search() -> str:

@@ -53,8 +53,8 @@ def measure(sequences: int, steps: int, features: int) -> dict[str, Any]:
     X, y = draw(sequences, steps, features)
     bank = OscillatorBank(random_state=0).fit(X).bank_
     data = bank.inputs(read_sequences(X, Columns()))
-    found = {name: engine.pool(bank.bank, data, device=device) for name, device in (("c", "cpu"), ("cuda", "cuda"))}
-    differ = float((np.abs(found["c"] - found["cuda"]) > 1e-4).mean())
+    answers = {name: engine.pool(bank.bank, data, device=device) for name, device in (("c", "cpu"), ("cuda", "cuda"))}
+    differ = float((np.abs(answers["c"] - answers["cuda"]) > 1e-4).mean())
     row: dict[str, Any] = {"sequences": sequences, "steps": steps, "features": features, "differ": differ}
     row["neurons"] = bank.bank.neurons
     row["c"] = seconds(lambda: engine.pool(bank.bank, data))
@@ -63,7 +63,7 @@ def measure(sequences: int, steps: int, features: int) -> dict[str, Any]:
         gpu = torch.device("cuda")
         row["pytorch"] = seconds(lambda: bank_portable.pool(bank.bank, data, None, gpu), 1)
     for device in ("cpu", "cuda"):
-        row[f"fit_{device}"] = seconds(lambda own=device: CoRNNClassifier(random_state=0, device=own).fit(X, y), 1)
+        row[f"fit_{device}"] = seconds(lambda where=device: CoRNNClassifier(random_state=0, device=where).fit(X, y), 1)
     return row
 
 

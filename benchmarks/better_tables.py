@@ -21,11 +21,11 @@ from cornn.lab.report.targets import WINDOWS
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
-def _summary(one: RunGroup | None) -> str:
+def _summary(group: RunGroup | None) -> str:
     """Mean and number of seeds."""
-    if one is None:
+    if group is None:
         return "not run"
-    return f"{one.summary} ({len(one.tests)} seed{'s' if len(one.tests) > 1 else ''})"
+    return f"{group.summary} ({len(group.tests)} seed{'s' if len(group.tests) > 1 else ''})"
 
 
 def targets_met(results: Path = RESULTS) -> str:
@@ -34,9 +34,11 @@ def targets_met(results: Path = RESULTS) -> str:
         "| task | neurons | target | improved recipe | default recipe | met |",
         "| --- | ---: | ---: | ---: | ---: | --- |",
     ]
-    for one in targets.read(results):
-        figures = " | ".join((_summary(one.ours[0] if one.ours else None), _summary(one.first), one.verdict))
-        lines.append(f"| {one.target.title} | {one.target.units} | {one.target.requirement} | {figures} |")
+    for status in targets.read(results):
+        figures = " | ".join(
+            (_summary(status.ours[0] if status.ours else None), _summary(status.first), status.verdict)
+        )
+        lines.append(f"| {status.target.title} | {status.target.units} | {status.target.requirement} | {figures} |")
     return "\n".join(lines)
 
 
@@ -59,12 +61,12 @@ def protocols(results: Path = RESULTS) -> str:
     lines = ["| protocol | target | search | state | met; stretch met |", "| --- | --- | --- | --- | --- |"]
     files = (path for path in sorted((results / "protocols").glob("*.json")) if not path.stem.endswith("-chosen"))
     for path in files:
-        found = protocol.read_protocol(path)
-        search = f"{found.trials} trials of {', '.join(name.replace('_', ' ') for name in found.space)}"
-        state, runs = _state(path, found.task, results)
+        plan = protocol.read_protocol(path)
+        search = f"{plan.trials} trials of {', '.join(name.replace('_', ' ') for name in plan.space)}"
+        state, runs = _state(path, plan.task, results)
         goals = GOALS.get(path.stem, ())
         met = "; ".join(_is_met(runs, goal) for goal in goals) if runs and goals else "-"
-        lines.append(f"| `{path.name}` | {found.target} | {search} | {state} | {met} |")
+        lines.append(f"| `{path.name}` | {plan.target} | {search} | {state} | {met} |")
     return "\n".join(lines)
 
 
@@ -76,7 +78,7 @@ def _state(path: Path, task: str, results: Path) -> tuple[str, RunGroup | None]:
     choice = json.loads(choice_file.read_text(encoding="utf8"))
     words = f"trial {choice['trial']} chosen, validation {choice['validation']:.2f}"
     shared = records.group_identity(from_dictionary(choice["config"]))
-    runs = [one for one in tables.group_runs(results, task) if one.identity == shared and one.records]
+    runs = [group for group in tables.group_runs(results, task) if group.identity == shared and group.records]
     return (f"{words}; test {_summary(runs[0])}", runs[0]) if runs else (f"{words}; not tested yet", None)
 
 
@@ -95,16 +97,16 @@ def longer(results: Path = RESULTS) -> str:
     ]
     for target in targets.TARGETS:
         runs = {
-            records.read_config(one.records[0]).budget.epochs: one
-            for one in tables.group_runs(results, target.task)
-            if (one.origin, one.units) == ("better", target.units)
-            and one.records
-            and one.settings.keys() <= {"recipe", "epochs"}
-            and one.options.items() >= target.options.items()
-            and ("permutation" in one.options) == ("permutation" in target.options)
+            records.read_config(group.records[0]).budget.epochs: group
+            for group in tables.group_runs(results, target.task)
+            if (group.origin, group.units) == ("better", target.units)
+            and group.records
+            and group.settings.keys() <= {"recipe", "epochs"}
+            and group.options.items() >= target.options.items()
+            and ("permutation" in group.options) == ("permutation" in target.options)
         }
-        for epochs, one in sorted(runs.items()) if len(runs) > 1 else ():
-            figures = f"{epochs} | {one.number(one.validation)} | {one.summary} | {len(one.tests)}"
+        for epochs, group in sorted(runs.items()) if len(runs) > 1 else ():
+            figures = f"{epochs} | {group.number(group.validation)} | {group.summary} | {len(group.tests)}"
             lines.append(f"| {target.title} | {target.units} | {figures} |")
     return "\n".join(lines)
 
@@ -126,16 +128,18 @@ UNNAMED = ("epochs", "steps", "keep")
 def _changes(config: Train, asked: Search) -> str:
     changed = records.changed_settings(replace(config, recipe=asked.base)) | records.changed_options(config)
     changed = {name: value for name, value in changed.items() if name not in UNNAMED}
-    own = {name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]}
+    settings_changed = {
+        name: value for name, value in changed.items() if name not in asked.shared or value != asked.shared[name]
+    }
     # What most runs have and this one does not.
     options = encode(config.task)
     settings = flat_settings(config) | options
-    own |= {name: settings[name] for name in asked.shared if name not in changed}
+    settings_changed |= {name: settings[name] for name in asked.shared if name not in changed}
     if resolve(asked.task, asked.base).model.periods and not config.model.periods:
         named = {"learning_rate", "clip", *options}
-        own = {name: value for name, value in own.items() if name in named}
-        return f"the paper's constants and initialisation, {tables.describe(own)}".removesuffix(", ")
-    return tables.describe(own) or "-"
+        settings_changed = {name: value for name, value in settings_changed.items() if name in named}
+        return f"the paper's constants and initialisation, {tables.describe(settings_changed)}".removesuffix(", ")
+    return tables.describe(settings_changed) or "-"
 
 
 def search(asked: Search) -> str:
@@ -150,10 +154,13 @@ def search(asked: Search) -> str:
         key = config.model.hidden_size, config.budget.epochs, _changes(config, asked)
         variants.setdefault(key, []).append(record["result"])
     lines = ["| neurons | epochs | changes | validation, mean | per seed |", "| ---: | ---: | --- | ---: | ---: |"]
-    rows = [(key, [one["validation"] for one in found], records.mark(found)) for key, found in variants.items()]
-    for (units, epochs, words), found, mark in sorted(rows, key=lambda row: (-row[0][0], -statistics.fmean(row[1]))):
-        each = ", ".join(f"{value:.2f}" for value in sorted(found))
-        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(found):.2f}{mark} | {each} |")
+    rows = [
+        (key, [row["validation"] for row in rows_of_variant], records.mark(rows_of_variant))
+        for key, rows_of_variant in variants.items()
+    ]
+    for (units, epochs, words), values, mark in sorted(rows, key=lambda row: (-row[0][0], -statistics.fmean(row[1]))):
+        values_text = ", ".join(f"{value:.2f}" for value in sorted(values))
+        lines.append(f"| {units} | {epochs} | {words} | {statistics.fmean(values):.2f}{mark} | {values_text} |")
     return "\n".join(lines)
 
 
@@ -173,9 +180,9 @@ def untrained() -> str:
     ]
     for recipe, words in KINDS.items():
         matches = [row for row in rows if row["recipe"] == recipe]
-        found = [row["accuracy"] for row in matches]
-        accuracy = intervals.describe(found, "higher", "{:.1f}".format)
-        lines.append(f"| {words} | {matches[0]['held']} | {accuracy} ({len(found)} seeds) |")
+        accuracies = [row["accuracy"] for row in matches]
+        accuracy = intervals.describe(accuracies, "higher", "{:.1f}".format)
+        lines.append(f"| {words} | {matches[0]['held']} | {accuracy} ({len(accuracies)} seeds) |")
     return "\n".join(lines)
 
 

@@ -66,8 +66,8 @@ def pytest_runtest_protocol(item, nextitem):
     finally:
         sys.settrace(None)
         threading.settrace(None)
-        for own in getattr(item, "_fixtureinfo", item).name2fixturedefs.values():
-            _called.update(*(_of_fixture.get(id(fixture), ()) for fixture in own))
+        for fixtures in getattr(item, "_fixtureinfo", item).name2fixturedefs.values():
+            _called.update(*(_of_fixture.get(id(fixture), ()) for fixture in fixtures))
         if item.nodeid not in _failed:
             seconds = round(time.perf_counter() - begin, 3), round(_processor_seconds() - processor, 3)
             with OUT.open("a", encoding="utf8") as file:

@@ -1,4 +1,4 @@
-"""What one step of a cell costs on a CPU, beside `nn.LSTMCell`: processor time, medians over turns.
+"""Measure the processor time of one step of a cell on a CPU, next to `nn.LSTMCell`: medians over turns.
 
 python benchmarks/cell.py [--json results/cell-cpu.json]
 """

@@ -18,11 +18,12 @@ def suggested() -> str:
         "| ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for length in LENGTHS:
-        found = theory.suggest(length, HIDDEN)
-        limit = stability_limit(found.gamma, found.epsilon).min().item()
+        constants = theory.suggest(length, HIDDEN)
+        limit = stability_limit(constants.gamma, constants.epsilon).min().item()
         lines.append(
-            f"| {length:,} | {found.dt:.3g} | {found.epsilon:.3g} | {found.gamma[-1]:.2g} to {found.gamma[0]:.2g} "
-            f"| {found.half_lives[0]:,.0f} to {found.half_lives[-1]:,.0f} | {limit:.2g} |"
+            f"| {length:,} | {constants.dt:.3g} | {constants.epsilon:.3g} "
+            f"| {constants.gamma[-1]:.2g} to {constants.gamma[0]:.2g} "
+            f"| {constants.half_lives[0]:,.0f} to {constants.half_lives[-1]:,.0f} | {limit:.2g} |"
         )
     return "\n".join(lines)
 
@@ -37,8 +38,8 @@ def held() -> str:
     for length in (100, 784, 5000):
         kinds = [(paper.dt, torch.full((128,), paper.gamma), paper.epsilon)]
         for underdamped in (False, True):
-            found = theory.suggest(length, 128, underdamped=underdamped)
-            kinds.append((found.dt, found.gamma, found.epsilon))
+            constants = theory.suggest(length, 128, underdamped=underdamped)
+            kinds.append((constants.dt, constants.gamma, constants.epsilon))
         lines.append(
             f"| {length:,} | " + " | ".join(str(theory.effective_rank(*kind, length)) for kind in kinds) + " |"
         )

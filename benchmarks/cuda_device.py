@@ -1,8 +1,8 @@
-"""The GPU backend on one device: is it right, and how long does a step take?
+"""Check the GPU backend on one device, and measure its time per step.
 
     python benchmarks/cuda_device.py [--json PATH] [--only check|time] [--repeats 20]
 
-First a table of relative errors against float64, then times by device events, medians after warm-up, beside cuDNN's
+First a table of relative errors against float64, then times by device events, medians after warm-up, next to cuDNN's
 LSTM in exact fp32, then what several sequences in a block and several models in a launch cost.
 """
 
@@ -63,7 +63,7 @@ def arguments(steps, batch, hidden, features, *, spans=False, ragged=False, grou
 
     dt = torch.rand(*group, 1, hidden, generator=random) * 0.05 + 0.03
     others = torch.rand(*group, 2, hidden, generator=random) * 2 + 1
-    given = {
+    inputs = {
         "input": draw(steps, batch, features),
         "state": draw(2, batch, hidden) * 0.3,
         "input_weight": draw(hidden, features) / features**0.5,
@@ -73,22 +73,22 @@ def arguments(steps, batch, hidden, features, *, spans=False, ragged=False, grou
         "timespans": torch.rand(*group, steps, batch, generator=random) * 2 if spans else None,
     }
     lengths = torch.randint(0, steps + 1, (batch,), generator=random) if ragged else None
-    return {name: None if x is None else x.cuda() for name, x in given.items()}, lengths
+    return {name: None if x is None else x.cuda() for name, x in inputs.items()}, lengths
 
 
-def results(given, lengths, dtype, backend, update):
-    given = {name: None if x is None else x.to(dtype).detach().requires_grad_() for name, x in given.items()}
-    output, parts = engine.run(**given, lengths=lengths, update=engine.UPDATES[update], backend=backend)
+def results(inputs, lengths, dtype, backend, update):
+    inputs = {name: None if x is None else x.to(dtype).detach().requires_grad_() for name, x in inputs.items()}
+    output, parts = engine.run(**inputs, lengths=lengths, update=engine.UPDATES[update], backend=backend)
     last = torch.cat(parts)
     random = torch.Generator().manual_seed(1)
     value = sum((x * torch.randn(x.shape, generator=random).to(x)).sum() for x in (output, last))
-    trained = {name: x for name, x in given.items() if x is not None}
+    trained = {name: x for name, x in inputs.items() if x is not None}
     gradients = torch.autograd.grad(value, list(trained.values()))
     return {"output": output, "last": last} | dict(zip(trained, gradients, strict=True))
 
 
-def distance(got: torch.Tensor, want: torch.Tensor) -> float:
-    return ((got.double() - want).norm() / want.norm().clamp_min(1e-30)).item()
+def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return ((actual.double() - expected).norm() / expected.norm().clamp_min(1e-30)).item()
 
 
 def check() -> list[dict]:
@@ -96,18 +96,18 @@ def check() -> list[dict]:
     for steps, batch, hidden, options in CHECKS:
         update = options.get("update", UPDATE)
         others = {k: v for k, v in options.items() if k != "update"}
-        given, lengths = arguments(steps, batch, hidden, **{"features": 3, **others})
+        inputs, lengths = arguments(steps, batch, hidden, **{"features": 3, **others})
         row = {"steps": steps, "batch": batch, "hidden": hidden, **options}
         start = time.perf_counter()
         try:
-            want = results(given, lengths, torch.float64, "portable", update)
+            expected = results(inputs, lengths, torch.float64, "portable", update)
             poison = torch.full((1 << 27,), torch.nan, device="cuda")
             del poison
-            got = results(given, lengths, torch.float32, "cuda", update)
-            again = results(given, lengths, torch.float32, "cuda", update)
-            errors = {k: distance(got[k], want[k]) for k in want}
+            actual = results(inputs, lengths, torch.float32, "cuda", update)
+            repeated = results(inputs, lengths, torch.float32, "cuda", update)
+            errors = {k: distance(actual[k], expected[k]) for k in expected}
             worst = max(v / (1e-5 if k in ("output", "last") else 5e-5) for k, v in errors.items())
-            is_deterministic = all(torch.equal(got[k], again[k]) for k in got)
+            is_deterministic = all(torch.equal(actual[k], repeated[k]) for k in actual)
             row |= {
                 "errors": errors,
                 "repeats": is_deterministic,
@@ -126,7 +126,7 @@ def check() -> list[dict]:
 
 
 def median(call: Callable[[], object], repeats: int) -> float:
-    """Milliseconds of one call, by device events."""
+    """Return the median milliseconds of one call, by device events."""
     for _ in range(3):
         call()
     times = []
@@ -140,8 +140,8 @@ def median(call: Callable[[], object], repeats: int) -> float:
     return statistics.median(times)
 
 
-def graphed(call: Callable[[], object]) -> Callable[[], None]:
-    """The same as a graph: what the device needs, without the time Python takes to ask for it."""
+def capture(call: Callable[[], object]) -> Callable[[], None]:
+    """Capture a call as a CUDA graph: replaying it takes the time of the device, without that of Python."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -159,20 +159,20 @@ def graphed(call: Callable[[], object]) -> Callable[[], None]:
 
 
 def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callable]:
-    """One forward and one backward pass of the kernels alone; few features are the forward kernel's own to map."""
-    given, _ = arguments(steps, batch, hidden, features, groups=groups)
+    """Return one forward and one backward pass of the kernels alone; the forward kernel itself maps few features."""
+    inputs, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
     moved = ("input", "state", "parameters") if groups else ()
-    of = Given(**given | {name: given[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
+    of = Given(**inputs | {name: inputs[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
     request = Request(engine.UPDATES[UPDATE], keep=True)
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
     output, last, trail = cuda.forward(of, request)
     after, needs = After(gradient, last, output, trail), Needs(False, True, False, False, False, False, False)
-    made = cuda.makes_drive(request.update, hidden, features)
+    makes_drive = cuda.makes_drive(request.update, hidden, features)
     results = trail[-1], trail[0], output, last
 
     def forward():
-        cuda.run_kernel("forward", of, results, (True,), request, makes_drive=made)
+        cuda.run_kernel("forward", of, results, (True,), request, makes_drive=makes_drive)
 
     def backward():
         return cuda.backward_steps(of, after, request, needs)
@@ -182,15 +182,15 @@ def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callab
 
 def whole(steps, batch, hidden, features, parameters: bool) -> Callable:
     """Forward and backward through the operator, with a gradient at every step; all gradients, or those of a layer."""
-    given, _ = arguments(steps, batch, hidden, features)
+    inputs, _ = arguments(steps, batch, hidden, features)
     leaves = ["input_weight", "bias", "weight"] + (["input", "state", "parameters"] if parameters else [])
     for name in leaves:
-        given[name].requires_grad_()
+        inputs[name].requires_grad_()
     gradient = torch.randn(steps, batch, hidden, device="cuda")
 
     def call():
-        output, _ = engine.run(**given, update=engine.UPDATES[UPDATE], backend="cuda")
-        return torch.autograd.grad(output, [given[name] for name in leaves], gradient)
+        output, _ = engine.run(**inputs, update=engine.UPDATES[UPDATE], backend="cuda")
+        return torch.autograd.grad(output, [inputs[name] for name in leaves], gradient)
 
     return call
 
@@ -222,15 +222,15 @@ def measure(repeats: int) -> list[dict]:
     for steps, batch, hidden, features, most_forward, most_backward, most_both in TIMES:
         forward, backward = passes(steps, batch, hidden, features=features)
         row = {"steps": steps, "batch": batch, "hidden": hidden}
-        row["forward"] = median(graphed(forward), repeats) * 1e3 / steps
-        row["backward"] = median(graphed(backward), repeats) * 1e3 / steps
+        row["forward"] = median(capture(forward), repeats) * 1e3 / steps
+        row["backward"] = median(capture(backward), repeats) * 1e3 / steps
         row["both"] = median(whole(steps, batch, hidden, features, False), repeats)
-        row["both_graph"] = median(graphed(whole(steps, batch, hidden, features, False)), repeats)
+        row["both_graph"] = median(capture(whole(steps, batch, hidden, features, False)), repeats)
         row["both_all"] = median(whole(steps, batch, hidden, features, True), repeats)
-        row["both_all_graph"] = median(graphed(whole(steps, batch, hidden, features, True)), repeats)
-        theirs, theirs_both = lstm(steps, batch, hidden, features)
-        row["lstm_forward"] = median(theirs, max(3, repeats // 4)) * 1e3 / steps
-        row["lstm_both"] = median(theirs_both, max(3, repeats // 4))
+        row["both_all_graph"] = median(capture(whole(steps, batch, hidden, features, True)), repeats)
+        lstm_forward, lstm_both = lstm(steps, batch, hidden, features)
+        row["lstm_forward"] = median(lstm_forward, max(3, repeats // 4)) * 1e3 / steps
+        row["lstm_both"] = median(lstm_both, max(3, repeats // 4))
         row["goals"] = [most_forward, most_backward, most_both]
         print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         table.append(row)
@@ -238,7 +238,7 @@ def measure(repeats: int) -> list[dict]:
 
 
 def measure_rows(repeats: int) -> list[dict]:
-    """Several sequences in a block, and several models in a launch: microseconds a step, forward and backward."""
+    """Measure several sequences per block and models per launch: microseconds per step, forward and backward."""
     table = []
     for steps, batch, hidden, groups in [
         (256, 120, 128, 0),
@@ -251,18 +251,18 @@ def measure_rows(repeats: int) -> list[dict]:
         (128, 1024, 32, 0),
     ]:
         row = {"steps": steps, "batch": batch, "hidden": hidden, "groups": groups}
-        row["chosen"] = [median(graphed(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
+        row["chosen"] = [median(capture(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
         for rows in cuda.ROWS:
             with rows_in_a_block(rows):
-                times = [median(graphed(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
+                times = [median(capture(f), repeats) * 1e3 / steps for f in passes(steps, batch, hidden, groups)]
             row[f"rows {rows}"] = times
         print({k: [round(x, 3) for x in v] if isinstance(v, list) else v for k, v in row.items()}, flush=True)
         table.append(row)
     return table
 
 
-def asked(description: str | None) -> argparse.Namespace:
-    """The options of a script that checks and times kernels; from here on everybody multiplies in exact fp32."""
+def parse_options(description: str | None) -> argparse.Namespace:
+    """Parse the options of a script that checks and times kernels, and make all products exact fp32."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", choices=["check", "time"])
@@ -273,19 +273,19 @@ def asked(description: str | None) -> argparse.Namespace:
 
 
 def main() -> None:
-    options = asked(__doc__)
-    found: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **source()}
+    options = parse_options(__doc__)
+    record: dict[str, object] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, **source()}
     checked = [] if options.only == "time" else check()
-    found["checks"] = checked
+    record["checks"] = checked
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf8")
     if options.only != "check":
-        found["times"] = measure(options.repeats)
-        found["rows"] = measure_rows(options.repeats)
+        record["times"] = measure(options.repeats)
+        record["rows"] = measure_rows(options.repeats)
         if options.json:
-            options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+            options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf8")
         print("\n    T     B    m | us a step: forward, backward | ms both (graph), all (graph) | LSTM us, ms, ratio")
-        for row in found["times"]:
+        for row in record["times"]:
             forward, backward, both = (f"<{goal}" if goal else "" for goal in row["goals"])
             print(
                 f"{row['steps']:5} {row['batch']:5} {row['hidden']:4} | {row['forward']:6.3f} {forward:5} "

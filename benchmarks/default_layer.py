@@ -48,9 +48,6 @@ RECORDS = {"comparison": "default-layer.json", "variants": "default-layer-varian
 """Plan -> file in results/."""
 
 
-# ---- The plan ----
-
-
 RATES = {  # 0.016 elsewhere; chosen on seed 0, see results/default-layer-search.json
     "gru": {"pixels": 0.004, "rows": 0.004, "imdb": 0.004},
     "lstm": {"char": 0.004, "noise": 0.001, "cifar": 0.004, "har": 0.001},
@@ -152,9 +149,6 @@ def missing(record: dict, jobs: list[Job]) -> list[Job]:
     """Return the jobs that a record has no row of."""
     finished = {Job.from_row(row) for row in record["rows"]}
     return [job for job in jobs if job not in finished]
-
-
-# ---- Model and training ----
 
 
 class Gather(torch.autograd.Function):
@@ -340,9 +334,6 @@ def solved_after(losses: list[float]) -> int | None:
     return None
 
 
-# ---- Many trainings ----
-
-
 def compile_kernels(job: Job) -> None:
     """Run one step on zeros, which leaves the kernels in the cache."""
     sizes, model = SIZES[job.task], Model(job).cuda()
@@ -406,7 +397,7 @@ def train_all(jobs: list[Job], device: str, side: int, seconds: float) -> Iterat
                     queue = Queue(job, device)
                     queue.advance()
                     active.append(queue)
-                except RuntimeError as error:  # out of memory, for instance: the others go on
+                except RuntimeError as error:  # out of memory, for instance: the others continue
                     print(job, error, flush=True)
             busy = [queue.advance() for queue in active]
             for queue in [queue for queue in active if queue.done()]:
@@ -418,9 +409,6 @@ def train_all(jobs: list[Job], device: str, side: int, seconds: float) -> Iterat
                 time.sleep(0.0005)
     finally:
         gc.enable()
-
-
-# ---- The record ----
 
 
 TEXTS = {

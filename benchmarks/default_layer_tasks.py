@@ -291,7 +291,7 @@ def loss_of(task: str, output: Tensor, target: Tensor) -> Tensor:
 
 
 def score_of(task: str, output: Tensor, target: Tensor) -> Tensor:
-    """Return MSE, NRMSE after 100 steps, bits, or accuracy in per cent."""
+    """Return MSE, NRMSE after 100 steps, bits, or accuracy in percent."""
     if task == "lorenz":
         return ((output - target)[100:].square().mean() / target[100:].square().mean()).sqrt()
     if task == "char":

@@ -73,12 +73,12 @@ def _judge(task: str, pairs: list[float]) -> str:
 def compare_with_gru() -> dict[str, tuple[str, str]]:
     """Return task -> difference to the GRU with its 95 % interval, and "undecided", "worse" or "**better**"."""
     rows = _load("default-layer.json")
-    found = {}
+    verdicts = {}
     for task in NAMES:
         ours, other = (_select(rows, task, model=model, hidden_size=_size(task)) for model in ("default", "gru"))
         difference, _, verdict = _difference(task, ours, other).partition(", ")
-        found[task] = difference, verdict
-    return found
+        verdicts[task] = difference, verdict
+    return verdicts
 
 
 def means(*models: str) -> dict[str, list[float]]:
@@ -105,8 +105,8 @@ def _gru_at_5000() -> tuple[list[dict], str]:
             runs.append(row | {"solved_after": record["result"]["steps"] if solved else None})
     if runs:
         return runs, "results/adding"
-    found = (row for row in _load("default-layer-search.json") if row["task"] == "adding5000")
-    return [row for row in found if row["variant"] == "gru"], "results/default-layer-search.json"
+    rows = (row for row in _load("default-layer-search.json") if row["task"] == "adding5000")
+    return [row for row in rows if row["variant"] == "gru"], "results/default-layer-search.json"
 
 
 def gru_at_5000() -> tuple[str, str]:
@@ -122,7 +122,7 @@ def gru_at_5000() -> tuple[str, str]:
 def gru_note() -> str:
     """Write the same as a sentence for the docs."""
     text, place = gru_at_5000()
-    return f"That no GRU solves 5,000 steps holds for that budget only: {text} (`{place}`)."
+    return f"This holds for that budget only: {text} (`{place}`)."
 
 
 def comparison() -> str:
@@ -134,11 +134,11 @@ def comparison() -> str:
     ]
     for task, name in NAMES.items():
         size = _size(task)
-        found = {
+        results = {
             model: _select(rows, task, model=model, hidden_size=size) for model in ("default", "gru", "lstm", "today")
         }
-        cells = [_format(task, values) for values in found.values()]
-        cells += [_difference(task, found["default"], found[model]) for model in ("gru", "today")]
+        cells = [_format(task, values) for values in results.values()]
+        cells += [_difference(task, results["default"], results[model]) for model in ("gru", "today")]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -156,7 +156,7 @@ def parameters() -> str:
             ours = _select(rows, task, model="default", hidden_size=hidden)
             other = _select(rows, task, model=rival, hidden_size=_size(task))
             seeds = ours.keys() & other.keys()
-            ours, other = ({seed: found[seed] for seed in sorted(seeds)} for found in (ours, other))
+            ours, other = ({seed: results[seed] for seed in sorted(seeds)} for results in (ours, other))
             if seeds:
                 cells = [_format(task, ours), _format(task, other), _difference(task, ours, other)]
                 lines.append(
@@ -173,10 +173,10 @@ def centred() -> str:
         "| --- |" + " ---: |" * 4,
     ]
     for task, name in NAMES.items():
-        found = [_select(rows, task, model=model, hidden_size=_size(task)) for model in ("default", "centred", "gru")]
-        if found[1]:
-            cells = [_format(task, values) for values in found]
-            lines.append(f"| {name} | " + " | ".join(cells) + f" | {_difference(task, *found[1:])} |")
+        results = [_select(rows, task, model=model, hidden_size=_size(task)) for model in ("default", "centred", "gru")]
+        if results[1]:
+            cells = [_format(task, values) for values in results]
+            lines.append(f"| {name} | " + " | ".join(cells) + f" | {_difference(task, *results[1:])} |")
     return "\n".join(lines)
 
 
@@ -215,9 +215,10 @@ def durations() -> str:
             ]
         machine = content["machine"].get("gpu") or f"CPU, {content['machine']['threads']} threads"
         for size in dict.fromkeys((row["steps"], row["batch"], row["hidden"]) for row in content["rows"]):
-            here = [r for r in content["rows"] if (r["steps"], r["batch"], r["hidden"]) == size]
+            rows_of_size = [r for r in content["rows"] if (r["steps"], r["batch"], r["hidden"]) == size]
             cells = (
-                f"{1e3 * row['seconds']:.2f}" if device == "cuda" else f"{1e3 * row['seconds']:.0f}" for row in here
+                f"{1e3 * row['seconds']:.2f}" if device == "cuda" else f"{1e3 * row['seconds']:.0f}"
+                for row in rows_of_size
             )
             lines.append(f"| {machine} | {', '.join(map(str, size))} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -403,14 +404,14 @@ MODES = ("launched", "captured", "CPU")
 def _costs() -> list[tuple[str, str, dict[str, tuple[float, float, float]]]]:
     """Return size, mode, and for each pass the seconds with given constants, of the default, and its share more."""
     rows = [*_load("user-loop-cuda.json"), *(row | {"mode": "CPU"} for row in _load("user-loop-cpu.json"))]
-    found = []
+    costs = []
     for case, mode in dict.fromkeys((row["case"], row["mode"]) for row in rows if row["mode"] in MODES):
         by_contender = {row["contender"]: row for row in rows if (row["case"], row["mode"]) == (case, mode)}
-        given, default = by_contender["CoRNN, given constants"], by_contender["CoRNN"]
+        constants, default = by_contender["CoRNN, given constants"], by_contender["CoRNN"]
         size = ", ".join(str(default[key]) for key in ("steps", "batch", "hidden", "inputs"))
-        times = {kind: (given[kind], default[kind], default[kind] / given[kind] - 1) for kind in PASSES}
-        found.append((size, mode, times))
-    return found
+        times = {kind: (constants[kind], default[kind], default[kind] / constants[kind] - 1) for kind in PASSES}
+        costs.append((size, mode, times))
+    return costs
 
 
 def cost() -> str:
@@ -423,8 +424,8 @@ def cost() -> str:
     ]
     for size, mode, times in _costs():
         cells = [
-            f"{1e3 * given:.3f}, {1e3 * default:.3f} | {100 * share:+.1f} %{' (missed)' if share > GOAL else ''}"
-            for given, default, share in times.values()
+            f"{1e3 * seconds:.3f}, {1e3 * default:.3f} | {100 * share:+.1f} %{' (missed)' if share > GOAL else ''}"
+            for seconds, default, share in times.values()
         ]
         lines.append(f"| {size} | {mode} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -435,7 +436,7 @@ def cost_misses() -> str:
     costs, parts = _costs(), []
     for kind, name in PASSES.items():
         for mode in MODES:
-            shares = [times[kind][2] for _, own, times in costs if own == mode]
+            shares = [times[kind][2] for _, mode_of_row, times in costs if mode_of_row == mode]
             missed = [share for share in shares if share > GOAL]
             worst = f", at worst {100 * max(missed):+.1f} %" if missed else ""
             parts.append(f"{name}, {mode}: {len(missed)} of {len(shares)} sizes{worst}")
@@ -457,11 +458,11 @@ def uneven() -> str:
     names = [f"{'CoRNN, `timespans`' if model == 'CoRNN' else model}{tuned[model]}" for model in models]
     lines = [f"| task | {' | '.join(names)} | minus GRU |", "| --- |" + " ---: |" * (len(models) + 1)]
     for task, name in UNEVEN.items():
-        found = {model: _select(rows, task, model=model) for model in models}
-        ours = found["CoRNN"]
+        results = {model: _select(rows, task, model=model) for model in models}
+        ours = results["CoRNN"]
         # The seed with which the rates were tuned is not among those of ours.
-        cells = [_format(task, {seed: scores[seed] for seed in ours}) for scores in found.values()]
-        lines.append(f"| {name} | " + " | ".join([*cells, _difference(task, ours, found["nn.GRU"])]) + " |")
+        cells = [_format(task, {seed: scores[seed] for seed in ours}) for scores in results.values()]
+        lines.append(f"| {name} | " + " | ".join([*cells, _difference(task, ours, results["nn.GRU"])]) + " |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Large layers in exact fp32 on a GPU, side by side: products in fp32, and products of pieces on tensor cores.
+"""Compare large layers in exact fp32 on a GPU: products in fp32, and products of pieces on tensor cores.
 
     python benchmarks/exact_variants.py [--out PATH] [--repeats 10] [--only check|weights|time]
 
@@ -50,8 +50,8 @@ def variant(name: str) -> Iterator[None]:
     steps, gradient = VARIANTS[name]
     plan, has_pieces = cuda.grid_plan, cuda.has_pieces
 
-    def chosen(*given, split: bool, rich: bool):
-        return plan(*given, split=split and steps, rich=rich)
+    def chosen(*sizes, split: bool, rich: bool):
+        return plan(*sizes, split=split and steps, rich=rich)
 
     cuda.grid_plan = chosen
     cuda.has_pieces = has_pieces if gradient else lambda *_: False
@@ -67,7 +67,7 @@ def variant(name: str) -> Iterator[None]:
 
 def kernels() -> list[tuple[str, Mapping[str, object]]]:
     """Return most of the kernels that the cases below need, with their macros."""
-    found: list[tuple[str, Mapping[str, object]]] = []
+    jobs: list[tuple[str, Mapping[str, object]]] = []
     cases = [(batch, hidden, UPDATE, False, False) for _, batch, hidden in SIZES]
     for _, batch, hidden, options in CHECKS:
         cases.append((batch, hidden, options.get("update", UPDATE), "spans" in options, True))
@@ -80,8 +80,8 @@ def kernels() -> list[tuple[str, Mapping[str, object]]]:
                     macros |= {"FOR_PARAMETERS": int(for_parameters)} if direction == "backward" else {}
                     grid = cuda._choose_grid(0, 1, batch, hidden, "exact", rich) if hidden > 128 else None
                     layout = grid or cuda.plan(hidden, 1, batch, 132, cuda.ROWS_WITH_PARAMETERS if rich else cuda.ROWS)
-                    found.append((f"{layout.kind}_{direction}.cu", cuda._macros(layout, macros)))
-    return [*{str(job): job for job in found}.values(), ("weights_split.cu", weights.PIECES_MACROS)]
+                    jobs.append((f"{layout.kind}_{direction}.cu", cuda._macros(layout, macros)))
+    return [*{str(job): job for job in jobs}.values(), ("weights_split.cu", weights.PIECES_MACROS)]
 
 
 def compile_kernels() -> None:
@@ -90,8 +90,8 @@ def compile_kernels() -> None:
     start = time.perf_counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = [pool.submit(nvrtc.compile_kernel, *job, f"sm_{major}{minor}") for job in jobs]
-        for job, one in zip(jobs, waiting, strict=True):
-            if failure := one.exception():
+        for job, result in zip(jobs, waiting, strict=True):
+            if failure := result.exception():
                 print(job, failure, flush=True)
     print(f"compiled {len(jobs)} kernels in {time.perf_counter() - start:.0f} s", flush=True)
 
@@ -111,16 +111,16 @@ def check(steps: int, batch: int, hidden: int, options: dict) -> dict:
     """Return relative errors against float64, and whether runs repeat to the bit."""
     update = options.get("update", UPDATE)
     others = {name: value for name, value in options.items() if name != "update"}
-    given, lengths = arguments(steps, batch, hidden, 3, **others)
-    want = results(given, lengths, torch.float64, "portable", update)
-    found = {}
+    inputs, lengths = arguments(steps, batch, hidden, 3, **others)
+    expected = results(inputs, lengths, torch.float64, "portable", update)
+    errors = {}
     for name in ("fp32", "both"):
         with variant(name):
-            got, again = (results(given, lengths, torch.float32, "cuda", update) for _ in range(2))
-        found[name] = {key: distance(got[key], want[key]) for key in want}
-        found[f"{name}_repeats"] = all(torch.equal(got[key], again[key]) for key in got)
-    worst = {name: max(found[name].values()) for name in ("fp32", "both")}
-    return {"worst": worst, "good": worst["both"] <= max(2 * worst["fp32"], 1e-6), **found}
+            actual, repeated = (results(inputs, lengths, torch.float32, "cuda", update) for _ in range(2))
+        errors[name] = {key: distance(actual[key], expected[key]) for key in expected}
+        errors[f"{name}_repeats"] = all(torch.equal(actual[key], repeated[key]) for key in actual)
+    worst = {name: max(errors[name].values()) for name in ("fp32", "both")}
+    return {"worst": worst, "good": worst["both"] <= max(2 * worst["fp32"], 1e-6), **errors}
 
 
 def gradient_of_weight(steps: int, batch: int, hidden: int, repeats: int) -> dict:
@@ -132,23 +132,23 @@ def gradient_of_weight(steps: int, batch: int, hidden: int, repeats: int) -> dic
     given = Given(output, None, None, None, weight, weight[:3, :hidden], None, None)
     after = After(None, None, output, trail)
     later = drive[1:].flatten(0, 1).double().mT
-    want = torch.cat([later @ x[:-1].flatten(0, 1).double() for x in (output, trail[0])], 1)
+    expected = torch.cat([later @ x[:-1].flatten(0, 1).double() for x in (output, trail[0])], 1)
     row = {}
     for name, call in (
         ("cublas", lambda: gemms._for_weight(drive, given, after, False)),
         ("pieces", lambda: weights.gradient_by_pieces(drive, given, after, None)),
     ):
-        row[f"{name}_error"] = distance(call(), want)
+        row[f"{name}_error"] = distance(call(), expected)
         row[f"{name}_ms"] = seconds(capture(call), repeats) * 1e3
     return row
 
 
 def timed(steps: int, batch: int, hidden: int, repeats: int) -> dict:
     """Return milliseconds of captured passes, forward, and forward and backward, and the error after 60 steps."""
-    found = measure(steps, batch, hidden, "exact", repeats)
+    times = measure(steps, batch, hidden, "exact", repeats)
     return {
-        "forward_ms": found["forward_seconds"] * 1e3,
-        "ms": found["seconds"] * 1e3,
+        "forward_ms": times["forward_seconds"] * 1e3,
+        "ms": times["seconds"] * 1e3,
         "error": error(batch, hidden, "exact"),
         "plan": str(cuda._choose_grid(0, 1, batch, hidden, "exact", False)) if hidden > 128 else "block",
     }

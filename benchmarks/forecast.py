@@ -49,7 +49,7 @@ def measure(series: BenchmarkSeries) -> dict:
         known, truth = values[:origin], values[origin : origin + horizon]
         start = time.process_time()
         forecaster = CoRNNForecaster(horizon=horizon).fit(known[None])
-        found = {"pool": forecaster.predict(known[None])[0]}
+        forecasts = {"pool": forecaster.predict(known[None])[0]}
         seconds["pool"] += time.process_time() - start
         ends = [(1 - level) / 2 for level in LEVELS] + [(1 + level) / 2 for level in LEVELS]
         quantiles = forecaster.predict_quantiles(known[None], ends)[:, 0]
@@ -59,19 +59,19 @@ def measure(series: BenchmarkSeries) -> dict:
             weights[member.family] += weight / len(origins)
         start = time.process_time()
         without = CoRNNForecaster(horizon=horizon, candidates=WITHOUT).fit(known[None])
-        found["pool without oscillators"] = without.predict(known[None])[0]
+        forecasts["pool without oscillators"] = without.predict(known[None])[0]
         seconds["pool without oscillators"] += time.process_time() - start
         start = time.process_time()
-        found["ETS"] = forecast_ets(known, period, horizon)
+        forecasts["ETS"] = forecast_ets(known, period, horizon)
         seconds["ETS"] += time.process_time() - start
         start = time.process_time()
-        found["ridge on lags"] = forecast_ridge(known, period, horizon)
+        forecasts["ridge on lags"] = forecast_ridge(known, period, horizon)
         seconds["ridge on lags"] += time.process_time() - start
         last = known[-period:] if len(known) >= period else known[-1:]
-        found["seasonal naive"] = last[np.arange(horizon) % len(last)]
-        found["last value"] = np.full(horizon, known[-1])
-        for name, own in found.items():
-            errors[name].append(own - truth)
+        forecasts["seasonal naive"] = last[np.arange(horizon) % len(last)]
+        forecasts["last value"] = np.full(horizon, known[-1])
+        for name, forecast in forecasts.items():
+            errors[name].append(forecast - truth)
     size = float(np.abs(values[period : origins[0]] - values[: origins[0] - period]).mean()) or 1.0
     return {
         "name": series.name,
@@ -80,17 +80,17 @@ def measure(series: BenchmarkSeries) -> dict:
         "period": period,
         "horizon": horizon,
         "origins": len(origins),
-        "rmse": {name: _rounded(np.sqrt(np.mean(np.square(own)))) for name, own in errors.items()},
-        "mase": {name: _rounded(np.mean(np.abs(own)) / size) for name, own in errors.items()},
+        "rmse": {name: _round(np.sqrt(np.mean(np.square(own)))) for name, own in errors.items()},
+        "mase": {name: _round(np.mean(np.abs(own)) / size) for name, own in errors.items()},
         "covered": {str(level): np.sum(own, 0).tolist() for level, own in inside.items()},
-        "weights": {name: _rounded(weight) for name, weight in weights.items()},
-        "seconds": {name: _rounded(own / len(origins)) for name, own in seconds.items()},
+        "weights": {name: _round(weight) for name, weight in weights.items()},
+        "seconds": {name: _round(own / len(origins)) for name, own in seconds.items()},
     }
 
 
 def measure_speed(length: int = 500) -> list[dict]:
     """Return the time of one fit of a series of 500 points, for several seasons and horizons."""
-    found = []
+    rows = []
     for kind in ("random walk", "monthly", "daily", "hourly"):
         period, _, _, horizon = KINDS[kind]
         random = np.random.default_rng(0)
@@ -100,11 +100,11 @@ def measure_speed(length: int = 500) -> list[dict]:
             start = time.process_time()
             CoRNNForecaster(horizon=horizon).fit(series[None])
             times.append(time.process_time() - start)
-        found.append({"kind": kind, "period": period, "horizon": horizon, "seconds": _rounded(np.median(times))})
-    return found
+        rows.append({"kind": kind, "period": period, "horizon": horizon, "seconds": _round(np.median(times))})
+    return rows
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{float(value):.5g}")
 
 

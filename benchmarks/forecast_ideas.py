@@ -26,7 +26,7 @@ SEEDS = (1, 2)
 SLOW = ("daily and yearly", "load")  # kinds that are left out
 ORIGINS = 4
 SHARE = 0.8  # of a public series that is for development
-LEAST_HISTORY = 10
+MIN_HISTORY = 10
 
 Losses = dict[Member, float]
 
@@ -44,29 +44,29 @@ class Case:
 
 def losses(case: Case, power: float = 1.0, half_life: float | None = None) -> Losses:
     """Return the mean error of each member at earlier origins."""
-    own = case.backtest
-    age = own.origins[-1] - own.origins
+    backtest = case.backtest
+    age = backtest.origins[-1] - backtest.origins
     weight = np.ones(len(age)) if half_life is None else 0.5 ** (age / half_life)
-    found = {}
-    for member, forecasts in own.forecasts.items():
-        error = (np.abs(forecasts - own.truth) / own.scale[:, None]) ** power
+    by_member = {}
+    for member, forecasts in backtest.forecasts.items():
+        error = (np.abs(forecasts - backtest.truth) / backtest.scale[:, None]) ** power
         present = ~np.isnan(error) * weight[:, None]
         if present.any():
-            found[member] = float((np.nan_to_num(error) * present).sum() / present.sum()) ** (1 / power)
-    return found
+            by_member[member] = float((np.nan_to_num(error) * present).sum() / present.sum()) ** (1 / power)
+    return by_member
 
 
 def combine(
-    case: Case, found: Losses, sharpness: float = 12.0, worst: float = 1.3, prior: Callable = lambda member: 1.0
+    case: Case, by_member: Losses, sharpness: float = 12.0, worst: float = 1.3, prior: Callable = lambda member: 1.0
 ) -> NDArray[np.float64]:
     """Average the forecasts by losses to the power of minus `sharpness`, as the pool does."""
-    best = max(min(found.values()), 1e-12)
+    best = max(min(by_member.values()), 1e-12)
     total, weights = np.zeros(len(case.truth)), np.zeros(len(case.truth))
-    for member, loss in found.items():
-        own = case.members.get(member)
-        if own is not None and loss <= worst * best:
-            weight = max(loss / best, 1.0) ** -sharpness * prior(member) * ~np.isnan(own)
-            total, weights = total + np.nan_to_num(own) * weight, weights + weight
+    for member, loss in by_member.items():
+        forecast = case.members.get(member)
+        if forecast is not None and loss <= worst * best:
+            weight = max(loss / best, 1.0) ** -sharpness * prior(member) * ~np.isnan(forecast)
+            total, weights = total + np.nan_to_num(forecast) * weight, weights + weight
     return np.where(weights > 0, total / np.where(weights > 0, weights, 1.0), case.seasonal)
 
 
@@ -75,20 +75,22 @@ def pull(case: Case, share: float) -> NDArray[np.float64]:
 
 
 def share_votes(case: Case) -> NDArray[np.float64]:
-    found = losses(case)
-    counts = Counter(member.family for member in found)
-    return combine(case, found, prior=lambda member: 1 / counts[member.family])
+    by_member = losses(case)
+    counts = Counter(member.family for member in by_member)
+    return combine(case, by_member, prior=lambda member: 1 / counts[member.family])
 
 
 def take_median(case: Case) -> NDArray[np.float64]:
-    found = losses(case)
-    best = min(found.values())
-    chosen = [case.members[own] for own, loss in found.items() if loss <= 1.3 * best and own in case.members]
+    by_member = losses(case)
+    best = min(by_member.values())
+    chosen = [
+        case.members[member] for member, loss in by_member.items() if loss <= 1.3 * best and member in case.members
+    ]
     return np.nan_to_num(np.nanmedian(np.stack(chosen), 0)) if chosen else case.seasonal
 
 
 def favour(factor: float, *families: str) -> Callable[[Case], NDArray[np.float64]]:
-    return lambda case: combine(case, losses(case), prior=lambda own: factor if own.family in families else 1.0)
+    return lambda case: combine(case, losses(case), prior=lambda member: factor if member.family in families else 1.0)
 
 
 IDEAS: dict[str, Callable[[Case], NDArray[np.float64]]] = {
@@ -111,15 +113,15 @@ def collect(series: BenchmarkSeries) -> list[Case]:
     """Fit the pool at each origin."""
     values, horizon, cases = series.values, series.horizon, []
     length = len(values)
-    first = max(min(int(0.8 * length), length - horizon), LEAST_HISTORY)
+    first = max(min(int(0.8 * length), length - horizon), MIN_HISTORY)
     for origin in np.unique(np.linspace(first, length - horizon, ORIGINS).astype(int)).tolist():
         none = np.zeros((origin, 0))
         history = History(values[:origin], none, none)
         model, backtests = fit_model([history], horizon)
         at = np.array([origin])
-        members = {own: found[0] for own, found in model.member_forecasts(history, at).items()}
+        members = {member: forecasts[0] for member, forecasts in model.member_forecasts(history, at).items()}
         period = max(model.pool.periods, default=1)
-        naive = [seasonal_naive(values, at, horizon, own)[0] for own in (period, series.period)]
+        naive = [seasonal_naive(values, at, horizon, cycle)[0] for cycle in (period, series.period)]
         cases.append(Case(backtests[0], members, *naive, values[origin : origin + horizon]))
     return cases
 
@@ -131,16 +133,16 @@ def main() -> None:
     warnings.simplefilter("ignore")
     about = source()
     cases = [generate(kind, seed) for seed in SEEDS for kind in KINDS if kind not in SLOW]
-    for own in load_public():
-        values = own.values[: int(SHARE * len(own.values))]
-        if len(values) - own.horizon > LEAST_HISTORY:
-            cases.append(BenchmarkSeries(own.name, own.kind, values, own.period, own.horizon))
+    for whole in load_public():
+        values = whole.values[: int(SHARE * len(whole.values))]
+        if len(values) - whole.horizon > MIN_HISTORY:
+            cases.append(BenchmarkSeries(whole.name, whole.kind, values, whole.period, whole.horizon))
     rows = []
     for number, series in enumerate(cases):
-        found = collect(series)
-        naive = np.sqrt(np.mean([np.square(case.naive - case.truth) for case in found]))
+        collected = collect(series)
+        naive = np.sqrt(np.mean([np.square(case.naive - case.truth) for case in collected]))
         ratios = {
-            name: float(f"{np.sqrt(np.mean([np.square(idea(case) - case.truth) for case in found])) / naive:.4g}")
+            name: float(f"{np.sqrt(np.mean([np.square(idea(case) - case.truth) for case in collected])) / naive:.4g}")
             for name, idea in IDEAS.items()
         }
         rows.append({"name": series.name, "kind": series.kind, "period": series.period, "ratios": ratios})

@@ -21,7 +21,7 @@ def forecast_ets(values: NDArray[np.float64], period: int, horizon: int) -> NDAr
         later = removed[-season:][np.arange(horizon) % season]
         return forecast_ets(values - removed, 1, horizon) + later
     positive = values.min() > 0
-    best, found = np.inf, np.full(horizon, values[-1])
+    best, chosen = np.inf, np.full(horizon, values[-1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for error in ("add", "mul") if positive else ("add",):
@@ -41,8 +41,8 @@ def forecast_ets(values: NDArray[np.float64], period: int, horizon: int) -> NDAr
                         continue
                     criterion = model.aicc if np.isfinite(model.aicc) else model.aic
                     if np.isfinite(forecast).all() and criterion < best:
-                        best, found = criterion, forecast
-    return found
+                        best, chosen = criterion, forecast
+    return chosen
 
 
 def forecast_ridge(values: NDArray[np.float64], period: int, horizon: int) -> NDArray[np.float64]:

@@ -134,11 +134,11 @@ def _regime_change(random: np.random.Generator, length: int, period: int, kind: 
     """A season whose level, slope or amplitude jumps once or twice."""
     base = _structural(random, length, period, kind)
     for _ in range(random.integers(1, 3)):
-        when = random.integers(length // 4, length)
+        step = random.integers(length // 4, length)
         if random.random() < 0.5:
-            base[when:] += base.std() * random.normal(0, 1.5)
+            base[step:] += base.std() * random.normal(0, 1.5)
         else:
-            base[when:] = base[when] + (base[when:] - base[when]) * random.uniform(0.5, 1.5)
+            base[step:] = base[step] + (base[step:] - base[step]) * random.uniform(0.5, 1.5)
     return base
 
 
@@ -221,14 +221,16 @@ def load_public() -> list[BenchmarkSeries]:
     pbs = np.asarray(datasets.load_PBS_dataset(), np.float64).ravel()
     changes = np.asarray(datasets.load_uschange(), np.float64)
     longley = np.asarray(datasets.load_longley(), np.float64)
-    found = [
+    collected = [
         BenchmarkSeries("Airline", "Airline", airline, 12, 12),
         BenchmarkSeries("ShampooSales", "ShampooSales", shampoo, 1, 4),
         BenchmarkSeries("PBS_dataset", "PBS_dataset", pbs, 1, 6),
     ]
-    found += [BenchmarkSeries(f"Uschange {row}", "Uschange", own, 4, 4) for row, own in enumerate(changes)]
-    found += [BenchmarkSeries(f"Longley {row}", "Longley", own, 1, 2) for row, own in enumerate(longley)]
+    collected += [BenchmarkSeries(f"Uschange {row}", "Uschange", values, 4, 4) for row, values in enumerate(changes)]
+    collected += [BenchmarkSeries(f"Longley {row}", "Longley", values, 1, 2) for row, values in enumerate(longley)]
     yearly, _ = datasets.load_from_tsf_file(f"{datasets.__path__[0]}/data/m1_yearly_dataset/m1_yearly_dataset.tsf")
-    for row, own in enumerate(yearly["series_value"][::YEARLY_STEP]):
-        found.append(BenchmarkSeries(f"m1_yearly {row * YEARLY_STEP}", "m1_yearly", np.asarray(own, np.float64), 1, 6))
-    return found
+    for row, values in enumerate(yearly["series_value"][::YEARLY_STEP]):
+        collected.append(
+            BenchmarkSeries(f"m1_yearly {row * YEARLY_STEP}", "m1_yearly", np.asarray(values, np.float64), 1, 6)
+        )
+    return collected

@@ -19,10 +19,10 @@ def _record() -> dict[str, Any] | None:
 
 
 def _kinds(record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    found = defaultdict(list)
+    by_kind = defaultdict(list)
     for row in record["series"]:
-        found[row["kind"]].append(row)
-    return dict(found)
+        by_kind[row["kind"]].append(row)
+    return dict(by_kind)
 
 
 def _ratio(rows: list[dict[str, Any]], method: str) -> float:
@@ -35,7 +35,7 @@ def _ratio(rows: list[dict[str, Any]], method: str) -> float:
 def _ranks(row: dict[str, Any]) -> list[float]:
     """Rank of each method by RMSE; ties share their mean rank."""
     values = [row["rmse"][method] for method in METHODS]
-    return [1 + sum(other < own for other in values) + (values.count(own) - 1) / 2 for own in values]
+    return [1 + sum(other < value for other in values) + (values.count(value) - 1) / 2 for value in values]
 
 
 def scores() -> str:
@@ -52,7 +52,7 @@ def scores() -> str:
     for kind, rows in _kinds(record).items():
         ratios = [_ratio(rows, method) for method in columns]
         ranks = [mean(column) for column in zip(*map(_ranks, rows), strict=True)]
-        every_ratio.append([math.log(own) for own in ratios])
+        every_ratio.append([math.log(ratio) for ratio in ratios])
         every_rank.append(ranks)
         lines.append(_line(kind, len(rows), ratios, ranks))
     ratios = [math.exp(mean(column)) for column in zip(*every_ratio, strict=True)]
@@ -62,9 +62,9 @@ def scores() -> str:
 
 
 def _line(name: str, count: int, ratios: list[float], ranks: list[float]) -> str:
-    least = min(round(own, 2) for own in ratios)
-    cells = [f"**{own:.2f}**" if round(own, 2) == least else f"{own:.2f}" for own in ratios]
-    return f"| {name} | {count} | " + " | ".join(cells) + " | " + ", ".join(f"{own:.1f}" for own in ranks) + " |"
+    least = min(round(ratio, 2) for ratio in ratios)
+    cells = [f"**{ratio:.2f}**" if round(ratio, 2) == least else f"{ratio:.2f}" for ratio in ratios]
+    return f"| {name} | {count} | " + " | ".join(cells) + " | " + ", ".join(f"{rank:.1f}" for rank in ranks) + " |"
 
 
 def seasonal() -> str:
@@ -128,7 +128,7 @@ def members() -> str:
     lines = ["| series | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
     for kind, rows in _kinds(record).items():
         weights = [100 * mean(row["weights"][name] for row in rows) for name in names]
-        lines.append(f"| {kind} | " + " | ".join(f"{own:.0f}" for own in weights) + " |")
+        lines.append(f"| {kind} | " + " | ".join(f"{weight:.0f}" for weight in weights) + " |")
     return "\n".join(lines)
 
 
@@ -149,22 +149,22 @@ def ideas() -> str:
     if not path.exists():
         return "There is no record yet."
     kinds = _kinds(json.loads(path.read_text(encoding="utf8")))
-    rows = [row for own in kinds.values() for row in own]
+    rows = [row for group in kinds.values() for row in group]
     lines = [
         "| combination | RMSE relative to seasonal naive | kinds better, worse by 1 % | seasonal series behind it |",
         "| --- | ---: | ---: | ---: |",
     ]
     means = {
-        name: [mean(math.log(max(row["ratios"][name], 1e-9)) for row in own) for own in kinds.values()]
+        name: [mean(math.log(max(row["ratios"][name], 1e-9)) for row in group) for group in kinds.values()]
         for name in rows[0]["ratios"]
     }
     usual = next(iter(means.values()))
-    for name, own in means.items():
-        changes = [one - other for one, other in zip(own, usual, strict=True)]
+    for name, values in means.items():
+        changes = [ratio - other for ratio, other in zip(values, usual, strict=True)]
         better, worse = sum(change < -0.01 for change in changes), sum(change > 0.01 for change in changes)
         behind = sum(row["period"] > 1 and row["ratios"][name] > 1 for row in rows)
         seasonal = sum(row["period"] > 1 for row in rows)
-        lines.append(f"| {name} | {math.exp(mean(own)):.3f} | {better}, {worse} | {behind} of {seasonal} |")
+        lines.append(f"| {name} | {math.exp(mean(values)):.3f} | {better}, {worse} | {behind} of {seasonal} |")
     return "\n".join(lines)
 
 

@@ -84,10 +84,10 @@ def validate_fold(changes: Mapping[str, Any], fold: int, seed: int) -> dict[str,
     def watch(progress: Progress) -> None:
         curve.extend(row["metric"] for _, row in progress.evaluations)
 
-    found = validate(config, task, watch)
+    outcome = validate(config, task, watch)
     best = max(curve, default=None)
-    result = {"last": found.metric, "best": best, "steps": found.steps, "seconds": round(found.seconds, 1)}
-    return result | ({} if found.failure is None else {"failure": found.failure})
+    result = {"last": outcome.metric, "best": best, "steps": outcome.steps, "seconds": round(outcome.seconds, 1)}
+    return result | ({} if outcome.failure is None else {"failure": outcome.failure})
 
 
 def main() -> None:

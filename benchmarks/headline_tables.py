@@ -19,25 +19,25 @@ LENGTH = 5000  # steps of the adding problem in the second headline
 
 def headlines() -> str:
     """Three results from the records, as a list, and how the paper's coRNN compares."""
-    found = "\n".join((_default(), _long_memory(), _noisy_images()))
-    return f"{found}\n\n{leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets))."
+    sentences = "\n".join((_default(), _long_memory(), _noisy_images()))
+    return f"{sentences}\n\n{leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets))."
 
 
 def _default() -> str:
     ours, gru = means("default", "gru")["pixels"]
-    found = compare_with_gru()
-    gap, _ = found.pop("pixels")
-    verdicts = [verdict for _, verdict in found.values()]
+    comparisons = compare_with_gru()
+    gap, _ = comparisons.pop("pixels")
+    verdicts = [verdict for _, verdict in comparisons.values()]
     undecided, worse = verdicts.count("undecided"), verdicts.count("worse")
-    better = len(found) - undecided - worse
+    better = len(comparisons) - undecided - worse
     ahead = f"ahead on {better}, " if better else ""
     epochs, longer = _gru_on_pixels()
     return (
         f"- **Permuted MNIST pixels: {ours:.1f} %, a GRU {gru:.1f} %** (difference {gap} points; the default layer, 3 "
         "seeds, 1,500 training steps with Adam, 12,000 training images, validation images).\n"
-        f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU gets to "
-        f"{statistics.fmean(longer.tests):.1f} %. On {len(found)} [other tasks](docs/default.md#results) it is {ahead}"
-        f"not significantly different from the GRU on {undecided}, and behind on {worse}."
+        f"  *But:* it was designed on this task, and in {epochs} epochs with all images a GRU reaches "
+        f"{statistics.fmean(longer.tests):.1f} %. On {len(comparisons)} [other tasks](docs/default.md#results) it is "
+        f"{ahead}not significantly different from the GRU on {undecided}, and behind on {worse}."
     )
 
 
@@ -82,7 +82,8 @@ def _long_memory() -> str:
         f"- **The adding problem over {LENGTH:,} steps: solved from {shares[0]} seeds** by our [recipe for long "
         f"memory](docs/adding.md), after {steps[0]:,} to {steps[-1]:,} training steps, mean test MSE {error}; with the "
         f"paper's settings from {shares[1]}, in up to {budget:,} training steps.\n"
-        f"  *But:* {gru} ([records]({place})){_shorter()}. Our recipe is told the length and the mean of the input."
+        f"  *But:* {gru} ([records]({place})){_find_shorter_lengths()}. "
+        "Our recipe is given the length and the mean of the input."
     )
 
 
@@ -90,7 +91,7 @@ def _is_solved(result: dict) -> bool:
     return "failed" not in result and result["test"] < result["solved"]
 
 
-def _shorter() -> str:
+def _find_shorter_lengths() -> str:
     """Return at which shorter lengths the GRU has the smaller mean error in the comparison with equal budgets."""
     contests = {contest.name: contest for contest in comparison.read(RESULTS)}
     lengths_ahead = []
@@ -114,7 +115,7 @@ def _noisy_images() -> str:
     return (
         f"- **Noise-padded CIFAR-10, 128 neurons: {statistics.fmean(tests):.1f} %** {_interval(tests)}, {len(tests)} "
         "seeds, by a [protocol](docs/better.md#frozen-protocols) that locked the test split "
-        f"([records](results/noisy-cifar10)). The paper reports {paper:g} %, its settings gave {_summary(theirs)}.\n"
+        f"([records](results/noisy-cifar10)). The paper reports {paper:g} %; its settings gave {_summary(theirs)}.\n"
         "  *But:* the recipe whitens the image rows, and decays and averages the weights. No other model was trained "
         f"like this; our earlier recipe gave {_summary(before)}."
     )

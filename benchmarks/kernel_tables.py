@@ -25,7 +25,7 @@ def loops() -> str:
     return "\n".join(lines)
 
 
-# What it is there for -> how a kernel's name begins; the products are those that BLAS makes.
+# Purpose -> prefix of a kernel's name; the products are those of BLAS.
 _STEP = {
     "recurrence, forward": ("forward",),
     "recurrence, backward": ("backward",),
@@ -35,7 +35,7 @@ _STEP = {
 
 
 def step() -> str:
-    """What a training step is made of, and the epoch beside the bare pass."""
+    """The parts of a training step, and an epoch next to the pass alone."""
     content = json.loads((RESULTS / "step-cuda.json").read_text(encoding="utf8"))
     speed = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
     bare = next(row for row in speed["times"] if (row["steps"], row["batch"], row["hidden"]) == (784, 120, 128))
@@ -64,12 +64,12 @@ def step() -> str:
 
 
 def tensor_cores() -> str:
-    """Exact fp32 beside tf32 and bfloat16 on tensor cores."""
+    """Exact fp32 compared with tf32 and bfloat16 on tensor cores."""
     content = json.loads((RESULTS / "speed-tensor.json").read_text(encoding="utf8"))
     worst = {"exact": "-"}
     for precision in ("tf32", "bf16"):
-        found = max(row["float64"] for row in content["errors"] if row["precision"] == precision)
-        worst[precision] = f"{found:.0e}"
+        error = max(row["float64"] for row in content["errors"] if row["precision"] == precision)
+        worst[precision] = f"{error:.0e}"
     lines = [
         "| steps, batch, neurons | precision | forward, µs per step | backward, µs per step | both, ms "
         "| speed-up | largest error |",
@@ -88,11 +88,11 @@ def tensor_cores() -> str:
 
 def _variants() -> dict[tuple[int, ...], dict[str, dict]]:
     """Return (steps, batch, neurons) -> variant of exact fp32 -> row."""
-    found: dict[tuple[int, ...], dict[str, dict]] = {}
+    by_size: dict[tuple[int, ...], dict[str, dict]] = {}
     for row in json.loads((RESULTS / "exact-variants.json").read_text(encoding="utf8"))["rows"]:
         if "variant" in row:
-            found.setdefault(tuple(row["size"]), {})[row["variant"]] = row
-    return found
+            by_size.setdefault(tuple(row["size"]), {})[row["variant"]] = row
+    return by_size
 
 
 def exact_variants() -> str:
@@ -129,8 +129,12 @@ def large_layers() -> str:
     for row in json.loads(path.read_text(encoding="utf8"))["rows"]:
         size = row["steps"], row["batch"], row["hidden"]
         if row["precision"] == "exact" and size in newer:
-            found = newer[size][_variant_used(row["hidden"])]
-            row |= {"seconds": found["ms"] / 1e3, "forward_seconds": found["forward_ms"] / 1e3, "error": found["error"]}
+            measured = newer[size][_variant_used(row["hidden"])]
+            row |= {
+                "seconds": measured["ms"] / 1e3,
+                "forward_seconds": measured["forward_ms"] / 1e3,
+                "error": measured["error"],
+            }
         sizes.setdefault(f"{row['steps']}, {row['batch']:,}, {row['hidden']:,}", []).append(row)
     for size, rows in sizes.items():
         times = [f"{row['seconds'] * 1e3:.2f} ({row['forward_seconds'] * 1e3:.2f})" for row in rows]
@@ -159,14 +163,14 @@ def two_threads() -> str:
     """How many times faster two threads are than one, over blocks of a quarter of a second."""
     lines = ["| case | lowest | median | highest |", "| --- | ---: | ---: | ---: |"]
     for row in json.loads((RESULTS / "two-threads.json").read_text(encoding="utf8"))["rows"]:
-        ratios = sorted(one / two for one, two in zip(row["one"], row["two"], strict=True))
+        ratios = sorted(single / double for single, double in zip(row["one"], row["two"], strict=True))
         middle = statistics.median(ratios)
         lines.append(f"| {row['case']} | {ratios[0]:.2f} | {middle:.2f} | {ratios[-1]:.2f} |")
     return "\n".join(lines)
 
 
 def speed_stream() -> str:
-    """Microseconds a sample."""
+    """Microseconds per sample."""
     path = RESULTS / "speed-stream.json"
     if not path.exists():
         return "There is no record yet."
@@ -174,8 +178,8 @@ def speed_stream() -> str:
     names = list(dict.fromkeys(row["contender"] for row in rows))
     lines = [f"| neurons | {' | '.join(names)} |", "| ---: |" + " ---: |" * len(names)]
     for hidden in dict.fromkeys(row["hidden"] for row in rows):
-        found = {row["contender"]: row["us"] for row in rows if row["hidden"] == hidden}
-        lines.append(f"| {hidden} | {' | '.join(f'{found[name]:.1f}' for name in names)} |")
+        times = {row["contender"]: row["us"] for row in rows if row["hidden"] == hidden}
+        lines.append(f"| {hidden} | {' | '.join(f'{times[name]:.1f}' for name in names)} |")
     return "\n".join(lines)
 
 

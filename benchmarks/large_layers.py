@@ -59,12 +59,12 @@ def error(batch: int, hidden: int, precision: str) -> float:
     layer = CoRNN(3, hidden, dt=0.05, precision=precision, device="cuda")
     exact = CoRNN(3, hidden, dt=0.05, device="cuda", dtype=torch.float64)
     exact.load_state_dict(layer.state_dict())
-    input, found = torch.randn(60, min(batch, 128), 3, device="cuda"), []
+    input, results = torch.randn(60, min(batch, 128), 3, device="cuda"), []
     for model, values in ((layer, input), (exact, input.double())):
         output = model(values)[0]
-        found.append((output, *torch.autograd.grad(output.square().sum(), list(model.parameters()))))
-    pairs = zip(*found, strict=True)
-    return max(((got.double() - want).norm() / want.norm()).item() for got, want in pairs)
+        results.append((output, *torch.autograd.grad(output.square().sum(), list(model.parameters()))))
+    pairs = zip(*results, strict=True)
+    return max(((actual.double() - expected).norm() / expected.norm()).item() for actual, expected in pairs)
 
 
 def main() -> None:

@@ -43,8 +43,8 @@ def measure(force: float, kind: type[np.floating]) -> list[dict]:
     for states in STATES:
         weights, _, rank, _ = np.linalg.lstsq(*windows(parts["training"], states), rcond=None)
         inputs, target = windows(parts["test"], states)
-        found = nrmse(inputs @ weights, target)
-        row = {**about, "map": "affine", "states": states, "test": found, "rank": int(rank), "parameters": weights.size}
+        error = nrmse(inputs @ weights, target)
+        row = {**about, "map": "affine", "states": states, "test": error, "rank": int(rank), "parameters": weights.size}
         rows.append(row)
     return rows
 

@@ -47,7 +47,7 @@ def fresh(length: int, recipe: str = "ours") -> SequenceModel:
 
 @torch.no_grad()
 def with_feedback(length: int, feedback: float) -> SequenceModel:
-    """Our recipe's start, with W = -feedback V V^+."""
+    """Return the start of our recipe, with W = -feedback V V^+."""
     model = fresh(length)
     V = model.layer.matrices().V
     model.layer.set_matrices(W=-feedback * V @ torch.linalg.pinv(V))
@@ -55,7 +55,7 @@ def with_feedback(length: int, feedback: float) -> SequenceModel:
 
 
 def eigenvalues(samples: Tensor) -> list[float]:
-    """Of the covariance of the rows, the three largest."""
+    """Return the three largest eigenvalues of the covariance of the rows."""
     return torch.linalg.eigvalsh(torch.cov(samples.double().T)).flip(0)[:3].tolist()
 
 
@@ -64,15 +64,15 @@ def one_step() -> dict:
     V, _, _, b = (matrix.double() for matrix in fresh(LENGTHS[0]).layer.matrices())
     along = torch.linalg.qr(V)[0]
     input = torch.rand(100_000, 2, generator=generator(0, "memory", "step"), dtype=torch.float64)
-    found = {}
+    networks = {}
     for mark, name in enumerate(("unmarked", "marked")):
         input[:, 1] = mark
         added = torch.tanh(input @ V.T + b)
         varying = added - added.mean(0)
         outside = varying - varying @ along @ along.T
         share = (outside.square().sum() / varying.square().sum()).item()
-        found[name] = {"eigenvalues": eigenvalues(added), "share_outside_V": share}
-    return found
+        networks[name] = {"eigenvalues": eigenvalues(added), "share_outside_V": share}
+    return networks
 
 
 @torch.no_grad()
@@ -93,7 +93,7 @@ def state(length: int, feedback: float) -> dict:
 
 
 def by_lag(model: SequenceModel, length: int, direction: Tensor) -> dict[str, float]:
-    """|dE/dX_k| over that at the last step, by lag, where E has the gradient `direction` for the last y."""
+    """Return |dE/dX_k| over that at the last step, by lag, where E has the gradient `direction` for the last y."""
     network = theory.network_from_layer(model.layer)
     input = draw(3, length, generator(0, "memory", "gradients", length)).input
     trajectory = measure.simulate(network, input)
@@ -112,15 +112,19 @@ def gradients(length: int) -> list[dict]:
         model = with_feedback(length, feedback)
         head = model.head.weight[0].double()
         along = torch.linalg.qr(model.layer.matrices().V.double())[0]
-        seen = along @ (along.T @ head)
-        directions = {"the head's first": head, "within the directions of V": seen, "orthogonal to V": head - seen}
+        projection = along @ (along.T @ head)
+        directions = {
+            "the head's first": head,
+            "within the directions of V": projection,
+            "orthogonal to V": head - projection,
+        }
         for asks, direction in directions.items():
             rows.append({"start": feedback, "asks": asks, "sizes": by_lag(model, length, direction)})
     return [{"length": length} | row for row in rows]
 
 
 def trained(recipe: str) -> dict:
-    """One run, watched from before its first step on."""
+    """Train one run, and watch it from before its first step."""
     config = resolve(
         "adding",
         recipe,

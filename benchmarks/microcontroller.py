@@ -1,4 +1,4 @@
-"""Measure exported code on emulated microcontrollers, and keep it: results/microcontroller.json.
+"""Measure exported code on emulated microcontrollers, and write results/microcontroller.json.
 
 python benchmarks/microcontroller.py RUN [RUN ...] [--edgeml FOLDER]
 
@@ -38,16 +38,16 @@ def cornn_rows(trained: TrainedModel, vectors: ReferenceVectors) -> list[dict]:
     for weights in ("float32", "int8"):
         with tempfile.TemporaryDirectory() as place:
             files = to_c(trained, place, COptions(weights=weights))
-            given = Path(place), vectors.sequences[:WINDOWS], vectors.answers.shape[1]
-            found = cortex.measure(*given)
-            other = cortex.measure(*given, "cortex-m3")
+            arguments = Path(place), vectors.sequences[:WINDOWS], vectors.answers.shape[1]
+            measured = cortex.measure(*arguments)
+            other = cortex.measure(*arguments, "cortex-m3")
             on_host = _on_host(Path(place), vectors)
         assert files.checked is not None
-        row = _row(trained, "cornn", weights, found, other, vectors)
+        row = _row(trained, "cornn", weights, measured, other, vectors)
         row |= {"state": files.state, "constants": files.flash, "multiplications": files.multiplications}
         row |= {"accuracy": files.checked.c, "difference": files.checked.difference}
         # Whole numbers are the same everywhere; only the last multiplication, with the head's scale, may be fused.
-        for answers in (found.answers, other.answers):
+        for answers in (measured.answers, other.answers):
             assert weights == "float32" or np.allclose(answers, on_host[:WINDOWS], rtol=1e-6, atol=1e-6)
         rows.append(row)
     return rows
@@ -67,11 +67,11 @@ def fastgrnn_rows(trained: TrainedModel, vectors: ReferenceVectors, edgeml: Path
             if code == "edgeml-single":
                 (folder / "single.h").write_text("#include <math.h>\n#define tanh tanhf\n", encoding="utf8")
                 flags = ["-include", str(folder / "single.h"), "-fsingle-precision-constant"]
-            given = folder, vectors.sequences[:WINDOWS], vectors.answers.shape[1]
-            found = cortex.measure(*given, sources=sources, flags=flags)
-            other = cortex.measure(*given, "cortex-m3", sources=sources, flags=flags)
+            arguments = folder, vectors.sequences[:WINDOWS], vectors.answers.shape[1]
+            measured = cortex.measure(*arguments, sources=sources, flags=flags)
+            other = cortex.measure(*arguments, "cortex-m3", sources=sources, flags=flags)
             on_host = _on_host(folder, vectors, sources)
-        row = _row(trained, code, "float32", found, other, vectors)
+        row = _row(trained, code, "float32", measured, other, vectors)
         layer = trained.model.layer
         m, d = layer.hidden_size, layer.input_size
         # EdgeML's products each add two more for a row: its factors alpha and beta.
@@ -87,11 +87,11 @@ def _row(
     trained: TrainedModel,
     code: str,
     weights: str,
-    found: cortex.Measurement,
+    measured: cortex.Measurement,
     other: cortex.Measurement,
     vectors: ReferenceVectors,
 ) -> dict:
-    difference = float(np.abs(found.answers - vectors.answers[:WINDOWS]).max())
+    difference = float(np.abs(measured.answers - vectors.answers[:WINDOWS]).max())
     assert weights == "int8" or difference <= LARGEST_DIFFERENCE, difference
     size = trained.model.layer.hidden_size
     return {
@@ -100,10 +100,10 @@ def _row(
         "code": code,
         "weights": weights,
         "parameters": count_parameters(trained.model),
-        "flash": found.flash,
-        "other_ram": found.ram,
-        "stack": found.stack,
-        "instructions": round(found.instructions, 1),
+        "flash": measured.flash,
+        "other_ram": measured.ram,
+        "stack": measured.stack,
+        "instructions": round(measured.instructions, 1),
         "instructions_cortex_m3": round(other.instructions, 1),
         "difference_on_emulator": difference,
         "pytorch_accuracy": vectors.measure(vectors.answers),
@@ -131,7 +131,7 @@ def _write_fastgrnn(folder: Path, trained: TrainedModel, code: str) -> Constants
 
 
 def _on_host(folder: Path, vectors: ReferenceVectors, sources: list[Path] | None = None) -> np.ndarray:
-    """The answers of a folder's code on this machine, over all sequences."""
+    """Return the outputs of a folder's code on this machine, over all sequences."""
     program = folder / "check"
     values = {"sample": "float sample[MODEL_INPUTS]", "address": "", "span": "", "every": 0}
     program.with_suffix(".c").write_text(render("check.c.in", values), encoding="utf8")

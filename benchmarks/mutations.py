@@ -1,4 +1,4 @@
-"""Change one thing in the source at a time, and see whether the tests notice.
+"""Change one thing in the source at a time, and check whether the tests notice.
 
     python benchmarks/mutations.py --sample 300 --workers 2         # writes results/mutations.json
     python benchmarks/mutations.py --only functional.py --sample 20 --out /tmp/mutations.json
@@ -131,7 +131,7 @@ class Mutation(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """What the tests do on the unchanged source."""
+    """The result of the tests on the unchanged source."""
 
     seconds: dict[str, float]  # of every test that passes, on the processor
     callers: dict[str, list[str]]  # "FILE:POSITION" of a function -> the tests that call it
@@ -167,9 +167,9 @@ def _swap(node: ast.AST) -> tuple[ast.AST, str] | None:
     return None
 
 
-def _nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
+def _list_nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
     """List (parent, field, index, node) in order, without docstrings, annotations, `__all__` and messages of errors."""
-    found = []
+    nodes = []
 
     def visit(node: ast.AST) -> None:
         for field, value in ast.iter_fields(node):
@@ -184,29 +184,29 @@ def _nodes(tree: ast.AST) -> list[tuple[ast.AST, str, int | None, ast.AST]]:
                     continue
                 if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
                     continue
-                found.append((node, field, index, child))
+                nodes.append((node, field, index, child))
                 visit(child)
 
     visit(tree)
-    return found
+    return nodes
 
 
 def function_lines(tree: ast.AST) -> list[int]:
     """Return the first line of every function in order, that of its first decorator if it has some."""
-    return [_first_line(node) for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+    return [_find_first_line(node) for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
 
 
-def _first_line(node: ast.AST) -> int:
-    return min(getattr(own, "lineno", 0) for own in [node, *getattr(node, "decorator_list", [])])
+def _find_first_line(node: ast.AST) -> int:
+    return min(getattr(part, "lineno", 0) for part in [node, *getattr(node, "decorator_list", [])])
 
 
 def mutations_of(path: Path) -> Iterator[Mutation]:
     """List the mutations of a file."""
     text = path.read_text(encoding="utf8")
     tree, lines = ast.parse(text), text.splitlines()
-    positions = {id(own): k for k, own in enumerate(n for n in ast.walk(tree) if isinstance(n, FUNCTIONS))}
+    positions = {id(function): k for k, function in enumerate(n for n in ast.walk(tree) if isinstance(n, FUNCTIONS))}
     inside: dict[int, int | None] = {id(tree): None}
-    for number, (parent, _, _, node) in enumerate(_nodes(tree)):
+    for number, (parent, _, _, node) in enumerate(_list_nodes(tree)):
         inside[id(node)] = positions.get(id(node), inside[id(parent)])
         swapped = _swap(node)
         if swapped is not None:
@@ -218,7 +218,7 @@ def mutations_of(path: Path) -> Iterator[Mutation]:
 def apply(mutation: Mutation, text: str) -> str:
     """Return the source with the mutation."""
     tree = ast.parse(text)
-    parent, field, index, node = _nodes(tree)[mutation.number]
+    parent, field, index, node = _list_nodes(tree)[mutation.number]
     swapped = _swap(node)
     assert swapped is not None
     if index is None:
@@ -246,23 +246,23 @@ def tests_of(file: str) -> list[str]:
 
 def _search_path(room: Path) -> str:
     """Return PYTHONPATH for a copy of the repository: its own source, then absolute paths, for tests that chdir."""
-    paths = [Path(own).resolve() for own in os.environ.get("PYTHONPATH", "").split(os.pathsep) if own]
-    others = [own for own in paths if own not in (ROOT / "src", ROOT / "benchmarks")]
+    paths = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    others = [path for path in paths if path not in (ROOT / "src", ROOT / "benchmarks")]
     return os.pathsep.join(map(str, [room / "src", room / "benchmarks", *others]))
 
 
-def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
+def _run_pytest(room: Path, tests: list[str], seconds: float, *options: str, **variables: str) -> int | None:
     """Run pytest in a copy of the repository, without a GPU; return its exit code, or None after `seconds`."""
-    listed = room / "tests-to-run"
-    listed.write_text("\n".join(tests), encoding="utf8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{listed}"]
+    list_of_tests = room / "tests-to-run"
+    list_of_tests.write_text("\n".join(tests), encoding="utf8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, f"@{list_of_tests}"]
     fixed = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    own = {"PYTHONPATH": _search_path(room), "TMPDIR": str(room.parent)}
+    environment = {"PYTHONPATH": _search_path(room), "TMPDIR": str(room.parent)}
     with (room / "output").open("wb") as output:
         process = subprocess.Popen(
             command,
             cwd=room,
-            env=os.environ | fixed | own | variables,
+            env=os.environ | fixed | environment | variables,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -277,7 +277,7 @@ def _pytest(room: Path, tests: list[str], seconds: float, *options: str, **varia
         process.wait()
 
 
-def _failure(room: Path) -> str:
+def _find_failure(room: Path) -> str:
     """Return the test that failed in the last run, or the last line of its output."""
     lines = (room / "output").read_text(encoding="utf8", errors="replace").splitlines()
     named = (line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR ")) and len(line.split()) > 1)
@@ -304,23 +304,23 @@ def run_baseline(
 ) -> Baseline:
     """Run the tests that `known` does not have on the unchanged source, file by file, the largest first."""
     files = sorted(rooms[0].glob("tests/**/test_*.py"), key=lambda path: -path.stat().st_size)
-    names = [own for path in files if (own := path.relative_to(rooms[0]).as_posix()).split("/")[1] not in UNTESTED]
+    names = [name for path in files if (name := path.relative_to(rooms[0]).as_posix()).split("/")[1] not in UNTESTED]
     names = [name for name in names if name.startswith(tuple(only)) and name not in known.files]
-    lines, failed, ended = [], [], []
+    lines, failed, finished = [], [], []
 
     def run(room: Path, name: str) -> None:
         out = room.parent / "calls"
         out.unlink(missing_ok=True)
         variables = {"CALLS_OF_TESTS": str(out), "CALLS_OF_TESTS_ROOT": str(room / "src" / "cornn")}
-        code = _pytest(room, [name], left(), "-p", "calls_of_tests", **variables)
+        code = _run_pytest(room, [name], left(), "-p", "calls_of_tests", **variables)
         if code is None and left() <= 0:
             return  # stopped by the end of the time
         if code not in (0, 5):
             failed.append(name)
-            why = f"some tests of {name} fail, first {_failure(room)}" if code else f"{name} takes too long"
+            why = f"some tests of {name} fail, first {_find_failure(room)}" if code else f"{name} takes too long"
             print(f"on the unchanged source {why}", flush=True)
         lines.extend(out.read_text(encoding="utf8").splitlines() if out.exists() else [])
-        ended.append(name)
+        finished.append(name)
 
     work(run, names)
     positions = {}
@@ -331,9 +331,11 @@ def run_baseline(
     seconds, callers = dict(known.seconds), {name: [*tests] for name, tests in known.callers.items()}
     for test, _, processor, called in map(json.loads, lines):
         seconds[test] = processor
-        for name in {positions[own] for own in called if own in positions}:  # without lambdas and comprehensions
+        for name in {
+            positions[function] for function in called if function in positions
+        }:  # without lambdas and comprehensions
             callers.setdefault(name, []).append(test)
-    return Baseline(seconds, callers, sorted({*known.failed, *failed}), sorted({*known.files, *ended}))
+    return Baseline(seconds, callers, sorted({*known.failed, *failed}), sorted({*known.files, *finished}))
 
 
 def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[str]:
@@ -351,14 +353,14 @@ def choose_tests(mutation: Mutation, baseline: Baseline, budget: float) -> list[
     return selected
 
 
-def remaining(drawn: list[Mutation], rows: list[dict]) -> list[Mutation]:
+def remaining(sample: list[Mutation], rows: list[dict]) -> list[Mutation]:
     """Return the mutations that have no row yet. Several on one line may have the same name."""
-    counts, found = Counter(row["mutation"] for row in rows), []
-    for own in drawn:
-        if counts[own.name] <= 0:
-            found.append(own)
-        counts[own.name] -= 1
-    return found
+    counts, left = Counter(row["mutation"] for row in rows), []
+    for mutation in sample:
+        if counts[mutation.name] <= 0:
+            left.append(mutation)
+        counts[mutation.name] -= 1
+    return left
 
 
 def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
@@ -369,11 +371,15 @@ def find_again(row: dict, known: list[Mutation]) -> Mutation | None:
     """
     file, rest = row["mutation"].split(":", 1)
     line, what = rest.split(" ", 1)
-    candidates = [own for own in known if (own.what, own.code.rstrip(",")) == (what, row["code"].rstrip(","))]
-    in_file = [own for own in candidates if own.file == file]
+    candidates = [
+        candidate
+        for candidate in known
+        if (candidate.what, candidate.code.rstrip(",")) == (what, row["code"].rstrip(","))
+    ]
+    in_file = [candidate for candidate in candidates if candidate.file == file]
     if not in_file and len(candidates) == 1:
         return candidates[0]
-    return min(in_file, key=lambda own: abs(own.line - int(line)), default=None)
+    return min(in_file, key=lambda candidate: abs(candidate.line - int(line)), default=None)
 
 
 @functools.cache
@@ -425,9 +431,11 @@ def main() -> None:
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     files = sorted(PACKAGE.rglob("*.py"))
-    mutations = [own for path in files for own in mutations_of(path) if own.file.startswith(options.only)]
+    mutations = [
+        mutation for path in files for mutation in mutations_of(path) if mutation.file.startswith(options.only)
+    ]
     if options.list:
-        print("\n".join(own.name for own in mutations))
+        print("\n".join(mutation.name for mutation in mutations))
         return
     # A record of the same sample is continued. Its rows keep their outcome although the source may have changed since.
     record_before: dict = json.loads(options.out.read_text(encoding="utf8")) if options.out.exists() else {"rows": []}
@@ -436,11 +444,11 @@ def main() -> None:
         record_before.setdefault("noticed_at_first", count_noticed(rows))
         summarise(rows)  # what is listed as equivalent is not tried
         open_rows = [row for row in rows if row["outcome"] in ("survived", "no tests")]
-        jobs = [(found, row) for row in open_rows if (found := find_again(row, mutations))]
+        jobs = [(mutation, row) for row in open_rows if (mutation := find_again(row, mutations))]
         print(f"{len(open_rows) - len(jobs)} of {len(open_rows)} survivors are no longer in the source", flush=True)
     else:
         sample = random.Random(options.seed).sample(mutations, min(options.sample, len(mutations)))
-        jobs = [(own, None) for own in remaining(sample, rows)]
+        jobs = [(mutation, None) for mutation in remaining(sample, rows)]
         record_before |= {"seed": options.seed, "sample": len(sample), "of": len(mutations)}
     lock = threading.Lock()
 
@@ -495,25 +503,25 @@ def main() -> None:
             unchanged = path.read_text(encoding="utf8")
             path.write_text(apply(mutation, (PACKAGE / mutation.file).read_text(encoding="utf8")), encoding="utf8")
             begin = time.monotonic()
-            code = _pytest(room, tests, left(), "-x") if tests else 5
+            code = _run_pytest(room, tests, left(), "-x") if tests else 5
             path.write_text(unchanged, encoding="utf8")
             if code is None and left() <= 0:
                 return  # stopped by the end of the time, undecided
             outcome = {0: "survived", 5: "no tests", None: "too slow"}.get(code, "noticed")
-            found = {
+            result = {
                 "mutation": mutation.name,
                 "code": mutation.code,
                 "outcome": outcome,
                 "tests": len(tests),
-                "by": _failure(room) if outcome == "noticed" else "",
+                "by": _find_failure(room) if outcome == "noticed" else "",
                 "seconds": round(time.monotonic() - begin, 1),
             }
             with lock:
                 if row is None:
-                    rows.append(found)
+                    rows.append(result)
                 else:
                     row.clear()
-                    row.update(found)
+                    row.update(result)
                 print(outcome, mutation.name, flush=True)
                 write()
 

@@ -51,7 +51,7 @@ def respond(gamma: torch.Tensor, epsilon: float, dt: float, gain: float) -> torc
 
 @styled
 def idea() -> Any:
-    """Draw one neuron, a layer, and what it is good for."""
+    """Draw one neuron, a layer, and an application."""
     figure, axes = canvas(1, 3, size=(10.0, 3.2), width_ratios=(1, 1, 1.25))
     neuron, layer, learning = axes[0]
 

@@ -1,4 +1,4 @@
-"""Keep what finished runs measured: one small JSON each, without weights, under results/.
+"""Record the results of finished runs: one small JSON file per run, without weights, under results/.
 
 python benchmarks/record.py runs/adding-0001 [...] [--to results]
 """

@@ -150,7 +150,7 @@ def _record_syncs(log: Path) -> None:
 
 
 def cut_power(folder: Path, log: Path, draw: random.Random) -> int:
-    """Lose what was written and not synced: it is cut off anywhere, or NULs. Return in how many files."""
+    """Lose the bytes that were not synced: truncate files, or fill with NULs. Return how many lost some."""
     lines = log.read_text().splitlines() if log.exists() else []
     synced = {int(inode): int(size) for inode, size in (line.split() for line in lines)}
     lost = 0
@@ -165,7 +165,7 @@ def cut_power(folder: Path, log: Path, draw: random.Random) -> int:
 
 
 def end_of(folder: Path) -> str:
-    """What a finished run found: its weights, its curve and its result, to the last bit."""
+    """Return the results of a finished run: its weights, its curve and its metric, to the last bit."""
     finished = open_run(folder)
     weights = {name: value.numpy().tobytes().hex() for name, value in sorted(finished.weights().items())}
     rows = [{name: row.get(name) for name in ("step", "metric", "loss")} for row in finished.metrics()]
@@ -201,14 +201,14 @@ class Attack:
 
 def train_whole(work: Path, often: list[str]) -> tuple[str, float]:
     """Train without interruption, and return its end and its seconds."""
-    ended = run(["train", *TRAIN, *often, "--out", work / "whole"], work)
-    if ended.code != 0:
-        sys.exit(f"the training without interruption failed: {ended.err}")
-    return end_of(work / "whole"), ended.seconds
+    end = run(["train", *TRAIN, *often, "--out", work / "whole"], work)
+    if end.code != 0:
+        sys.exit(f"the training without interruption failed: {end.err}")
+    return end_of(work / "whole"), end.seconds
 
 
 def attack_kill(attack: Attack, power: bool = False) -> None:
-    """kill -9 at random moments, resume, and compare with the uninterrupted training. A chain has several kills."""
+    """Kill with -9 at random moments, resume, and compare with the uninterrupted training; a chain has several."""
     often = NOW_AND_THEN if power else AT_EVERY_STEP
     expected, seconds = train_whole(attack.work, often)
     folder, log = attack.work / "killed", attack.work / "synced"
@@ -226,20 +226,20 @@ def attack_kill(attack: Attack, power: bool = False) -> None:
             arguments = ["resume", folder, "--quiet"] if is_started else ["train", *TRAIN, *often, "--out", folder]
             process = start(arguments, attack.work, log)
             limit = attack.draw.uniform(0, seconds) if chain else LIMIT
-            ended = wait(process, attack.work, limit)
-            code = ended.code
+            end = wait(process, attack.work, limit)
+            code = end.code
             if code is None and chain:
                 chain -= 1
                 attack.counts["tries"] += 1
                 if power and folder.exists():
                     attack.counts["noticed"] += cut_power(folder, log, attack.draw) > 0
-            elif not attack.judge(ended, " ".join(map(str, arguments))):
+            elif not attack.judge(end, " ".join(map(str, arguments))):
                 break
-            elif code and power:  # refusing with a sentence is allowed
+            elif code and power:  # an error in one sentence is allowed
                 attack.counts["refused"] += 1
-                print(f"  refused: {ended.err.strip()}", flush=True)
+                print(f"  refused: {end.err.strip()}", flush=True)
             elif code:
-                attack.found("tracebacks", f"not resumed: {ended.err.strip()}")
+                attack.found("tracebacks", f"not resumed: {end.err.strip()}")
         if code == 0:
             attack.counts["resumed"] += 1
             if end_of(folder) != expected:
@@ -247,12 +247,12 @@ def attack_kill(attack: Attack, power: bool = False) -> None:
 
 
 def attack_power(attack: Attack) -> None:
-    """The same with a power cut: bytes that were not synced are lost."""
+    """Do the same with a power cut: bytes that were not synced are lost."""
     attack_kill(attack, power=True)
 
 
 def attack_bits(attack: Attack) -> None:
-    """One bit in one file of a finished run, an interrupted run or an estimator."""
+    """Flip one bit in one file of a finished run, an interrupted run or an estimator."""
     warnings.simplefilter("error", UncheckedFileWarning)  # a checksum that is missing counts as noticed
     write_folders(attack.work)
     expected = {name: use(attack.work / name) for name in FILES}
@@ -275,7 +275,7 @@ def attack_bits(attack: Attack) -> None:
 
 
 def attack_commands(attack: Attack) -> None:
-    """Files damaged in many ways, read by the commands. Without checksums only tracebacks count."""
+    """Read files that are damaged in many ways with the commands. Without checksums only tracebacks count."""
     work, saved = attack.work, attack.work / "saved"
     saved.mkdir()
     _, seconds = train_whole(work, AT_EVERY_STEP)
@@ -311,44 +311,44 @@ def attack_commands(attack: Attack) -> None:
         shutil.copytree(saved / name, folder)
         if change is not None:
             (folder / change).write_bytes(damage((folder / change).read_bytes(), attack.draw))
-        ended = run(command(folder), work)
-        found = ended.out
-        if ended.code == 0 and name == "interrupted":
-            found = end_of(folder)
+        end = run(command(folder), work)
+        text = end.out
+        if end.code == 0 and name == "interrupted":
+            text = end_of(folder)
         for path in (work / "answer.csv", *sorted((work / "code").rglob("*.[ch]"))):
-            found += path.read_text() if path.exists() else ""
-        return ended, found
+            text += path.read_text() if path.exists() else ""
+        return end, text
 
     expected = {}
     for number, (name, command) in enumerate(cases):
-        ended, expected[number] = outcome(name, command, None)
-        if ended.code != 0:
-            sys.exit(f"{' '.join(map(str, command(saved / name)))} failed without damage: {ended.err}")
+        end, expected[number] = outcome(name, command, None)
+        if end.code != 0:
+            sys.exit(f"{' '.join(map(str, command(saved / name)))} failed without damage: {end.err}")
     while attack.going():
         number = attack.counts["tries"] % len(cases)
         name, command = cases[number]
         known = {"artifact.json", "config.json", "model.safetensors", "result.json", "metrics.jsonl", "checkpoint.pt"}
         file = attack.draw.choice(sorted(path.name for path in (saved / name).iterdir() if path.name in known))
-        ended, found = outcome(name, command, file)
+        end, text = outcome(name, command, file)
         attack.counts["tries"] += 1
         what = f"{command(Path('RUN'))[0]} {name}, {file}"
-        if not attack.judge(ended, what):
+        if not attack.judge(end, what):
             continue
-        attack.counts["noticed"] += ended.code != 0
-        if ended.code == 0 and "0.1.0" not in name and "no checksum" not in ended.err and found != expected[number]:
+        attack.counts["noticed"] += end.code != 0
+        if end.code == 0 and "0.1.0" not in name and "no checksum" not in end.err and text != expected[number]:
             attack.found("silent", what)
 
 
 def attack_settings(attack: Attack) -> None:
-    """Settings of a --config file that are missing or have another type or size."""
+    """Remove settings of a --config file, or change their type or size."""
     content = json.loads(json.dumps(as_dictionary(resolve("adding", length=12))))
     path = attack.work / "settings.json"
     while attack.going():
         path.write_text(json.dumps(change_value(content, attack.draw)))
-        ended = run(["train", "adding", "--config", path, "--dry-run"], attack.work)
+        end = run(["train", "adding", "--config", path, "--dry-run"], attack.work)
         attack.counts["tries"] += 1
-        if attack.judge(ended, path.read_text()):
-            attack.counts["noticed"] += ended.code != 0
+        if attack.judge(end, path.read_text()):
+            attack.counts["noticed"] += end.code != 0
 
 
 ATTACKS: dict[str, tuple[float, Callable[[Attack], None]]] = {
@@ -378,10 +378,10 @@ def main() -> None:
         if options.only not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as work:
-            own = Attack(Path(work), 60 * options.minutes * (1 if options.only else share), options.seed)
-            attack(own)
-        seconds = round(time.monotonic() - own.begin, 1)
-        rows.append({"attack": name, **own.counts, "seconds": seconds, "examples": own.examples[:20]})
+            attempt = Attack(Path(work), 60 * options.minutes * (1 if options.only else share), options.seed)
+            attack(attempt)
+        seconds = round(time.monotonic() - attempt.begin, 1)
+        rows.append({"attack": name, **attempt.counts, "seconds": seconds, "examples": attempt.examples[:20]})
         print(f"{name}: {json.dumps({key: value for key, value in rows[-1].items() if key != 'examples'})}", flush=True)
     content = {
         "measured": "silent changes and tracebacks under attack",

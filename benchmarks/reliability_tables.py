@@ -15,27 +15,27 @@ PROMISES: dict[str, tuple[str, str, str]] = {
     ),
     "power": (
         "So does one whose power is cut, or `cornn resume` reports the damage in a one-line error",
-        "the same, and all bytes that were not synced are cut off at random or turn to NULs",
+        "the same, with all bytes that were not synced cut off at random or replaced by NULs",
         "{noticed} cuts lost bytes; {resumed} trainings ended, {refused} refused",
     ),
     "bits": (
         "One wrong bit in a file that is read back is noticed or harmless",
         "a flipped bit in each file in turn of a finished run, an interrupted run and an estimator",
-        "{noticed} noticed",
+        "{noticed:,} noticed",
     ),
     "commands": (
-        "Damage is a one-line error with exit code 2, never a traceback and never another result",
+        "Damage leads to a one-line error with exit code 2, never to a traceback or a different result",
         "files truncated, exchanged, overwritten or with other values, read by `evaluate`, `check`, `export`, `resume` "
         "and `predict`; folders of version 0.1.0 too, which have no checksums and count for tracebacks only",
         "{noticed} refused",
     ),
     "settings": (
-        "A setting of a wrong type or size is a one-line error",
+        "A setting of a wrong type or size leads to a one-line error",
         "a setting removed or replaced in a file for `--config`",
         "{noticed} refused",
     ),
 }
-"""Attack -> the promise, how it is tested, and what the tries came to."""
+"""Attack -> the promise, how it is tested, and the outcome of the tries."""
 
 
 def attacks() -> str:

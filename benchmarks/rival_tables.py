@@ -71,18 +71,18 @@ def rival_sizes() -> str:
 
 def compare(results: Path = RESULTS) -> str:
     """One table per contest, and the contests without records."""
-    found = {one.name: one for one in comparison.read(results)}
+    contests = {item.name: item for item in comparison.read(results)}
     parts = []
-    for contest in found.values():
-        solved = contest.record["solved"] is not None
-        head = ["model", "parameters", "trials", "test, mean [95 % interval]", *(["solved"] if solved else [])]
+    for contest in contests.values():
+        has_threshold = contest.record["solved"] is not None
+        head = ["model", "parameters", "trials", "test, mean [95 % interval]", *(["solved"] if has_threshold else [])]
         head += ["seconds: all trials; one final run", "published", "commit", "chosen settings"]
         lines = [f"**{contest.name}** ({contest.record['metric']}). {contest.budget}.", ""]
         lines += ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 2) + " --- |"]
         for row in contest.rows:
             size = row.entry["parameters"]
             cells = [row.title, "-" if size is None else f"{size:,}", row.trials, row.test_summary]
-            cells += [row.solved] if solved else []
+            cells += [row.solved] if has_threshold else []
             cells.append(f"{row.search_seconds:.0f}; {row.final_seconds:.0f}")
             cells += [row.published, row.commits, row.chosen]
             lines.append("| " + " | ".join(cells) + " |")
@@ -91,7 +91,7 @@ def compare(results: Path = RESULTS) -> str:
         lines += [f"\nWithout a final run so far: {', '.join(contest.begun)}."] if contest.begun else []
         lines += [f"\nNot run: {', '.join(absent)}."] if absent else []
         parts.append("\n".join(lines))
-    missing = [name for name in CONTESTS if name not in found]
+    missing = [name for name in CONTESTS if name not in contests]
     parts += [f"Not run yet: {', '.join(missing)}."] if missing else []
     return "\n\n".join(parts)
 
@@ -104,19 +104,23 @@ def compare_adding(results: Path = RESULTS) -> str:
 
 def adding_trials(results: Path = RESULTS) -> str:
     """Say which error the best trials reach, which are not stopped once the task is solved."""
-    (contest,) = (one for one in comparison.read(results) if one.name == "adding-500")
+    (contest,) = (item for item in comparison.read(results) if item.name == "adding-500")
     best = {
-        row.name: min(one["validation"] for one in row.entry["trials"] if one["validation"] is not None)
+        row.name: min(trial["validation"] for trial in row.entry["trials"] if trial["validation"] is not None)
         for row in contest.rows
     }
-    found = ", ".join(f"{comparison.title(name)} {best[name]:.5f}" for name in ("gru", "lem", "cornn-memory"))
-    return f"Trials run on after the task is solved. The best errors after {contest.record['trial']:,} steps: {found}."
+    errors = ", ".join(f"{comparison.title(name)} {best[name]:.5f}" for name in ("gru", "lem", "cornn-memory"))
+    return (
+        f"Trials continue after the task is solved. The best errors after {contest.record['trial']:,} steps: {errors}."
+    )
 
 
 def compare_accuracy(results: Path = RESULTS) -> str:
     """One row per model, one column per contest of several epochs: the test accuracy."""
-    contests = [one for one in comparison.read(results) if one.record["solved"] is None]
-    return _summary([one for one in contests if one.record["unit"] == "epochs"], lambda row: row.test_summary)
+    contests = [contest for contest in comparison.read(results) if contest.record["solved"] is None]
+    return _summary(
+        [contest for contest in contests if contest.record["unit"] == "epochs"], lambda row: row.test_summary
+    )
 
 
 def ranks(results: Path = RESULTS) -> str:
@@ -129,15 +133,15 @@ def ranks(results: Path = RESULTS) -> str:
         record = contest.record
         first = leaders(contest)
         if ours.solved_count is not None:
-            found, lead = f"solved by {ours.solved_count} seeds", f"{first[0].solved_count} seeds" if first else "none"
+            place, lead = f"solved by {ours.solved_count} seeds", f"{first[0].solved_count} seeds" if first else "none"
         else:
             sign = 1 if record["better"] == "higher" else -1
             means = [sign * statistics.fmean(row.tests) for row in contest.rows if row.tests]
             rank = 1 + sum(value > sign * statistics.fmean(ours.tests) for value in means)
-            found, lead = f"number {rank} of {len(means)}", first[0].test_summary
+            place, lead = f"number {rank} of {len(means)}", first[0].test_summary
         budget = f"{record['final']:,} {record['unit']}"
         names = "; ".join(row.title for row in first)
-        lines.append(f"| {contest.name} | {budget} | {found} | {names}{': ' if names else ''}{lead} |")
+        lines.append(f"| {contest.name} | {budget} | {place} | {names}{': ' if names else ''}{lead} |")
     return "\n".join(lines)
 
 
@@ -146,21 +150,23 @@ def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:
 
     A training ends when it has solved its task, so that errors below the threshold rank nothing.
     """
-    ended = [row for row in contest.rows if row.tests]
+    tested = [row for row in contest.rows if row.tests]
     if contest.record["solved"] is None:
         best = max if contest.record["better"] == "higher" else min
-        return [best(ended, key=lambda row: statistics.fmean(row.tests))]
-    steps = {row.name: row.solved_steps or [] for row in ended}
-    most = max(map(len, steps.values()))
-    first = [row for row in ended if steps[row.name] and len(steps[row.name]) == most]
+        return [best(tested, key=lambda row: statistics.fmean(row.tests))]
+    steps = {row.name: row.solved_steps or [] for row in tested}
+    count = max(map(len, steps.values()))
+    first = [row for row in tested if steps[row.name] and len(steps[row.name]) == count]
     return sorted(first, key=lambda row: statistics.fmean(steps[row.name]))
 
 
 def leads(results: Path = RESULTS) -> str:
     """Say in how many contests coRNN with the paper's initialisation leads."""
-    contests = [one for one in comparison.read(results) if any(row.name == "cornn" and row.tests for row in one.rows)]
-    found = [[row.name for row in leaders(contest)] for contest in contests]
-    alone, shared = found.count(["cornn"]), sum("cornn" in names and len(names) > 1 for names in found)
+    contests = [
+        item for item in comparison.read(results) if any(row.name == "cornn" and row.tests for row in item.rows)
+    ]
+    leaders_of = [[row.name for row in leaders(contest)] for contest in contests]
+    alone, shared = leaders_of.count(["cornn"]), sum("cornn" in names and len(names) > 1 for names in leaders_of)
     with_others = f", and shares the lead in {shared}" if shared else ""
     return (
         f"coRNN with the paper's initialisation leads in {alone} of {len(contests)} comparisons at equal "
@@ -172,8 +178,8 @@ def _summary(contests: list[comparison.ContestResult], cell: Callable[[compariso
     heads = [contest.name for contest in contests]
     lines = ["| model | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
     budgets = [
-        f"{one.record['trial']:,}; {one.record['final']:,} {one.record['unit']}"  # of a trial, and of a final run
-        for one in contests
+        f"{item.record['trial']:,}; {item.record['final']:,} {item.record['unit']}"  # of a trial, and of a final run
+        for item in contests
     ]
     lines.append("| *one trial; one final run* | " + " | ".join(f"*{budget}*" for budget in budgets) + " |")
     for name in dict.fromkeys(row.name for contest in contests for row in contest.rows):

@@ -1,4 +1,4 @@
-"""The paper's rivals on one GPU: are their kernels right, and what do they cost beside coRNN's?
+"""Check the kernels of the paper's rivals on one GPU, and measure their time next to that of coRNN's.
 
     python benchmarks/rivals_device.py [--json results/speed-rivals.json] [--only check|time] [--repeats 20]
 
@@ -102,21 +102,23 @@ def checked(name: str, steps: int, batch: int, hidden: int) -> dict:
     random = torch.Generator().manual_seed(steps + batch + hidden)
     input = torch.randn(steps, batch, 3, generator=random).cuda()
     state = (torch.randn(1, batch, hidden, generator=random) * 0.3).cuda()
-    # The long ones run to the end, the others are ragged, some of no step at all.
+    # Long sequences all have full length; the others differ in length, and some have no step.
     lengths = None if steps == STEPS else torch.randint(0, steps + 1, (batch,), generator=random)
     fixed, every = (what, input, state, lengths), steps == 100
-    want = results(*fixed, torch.float64, "portable", every)
+    expected = results(*fixed, torch.float64, "portable", every)
     plain = results(*fixed, torch.float32, "portable", every)
     poison = torch.full((1 << 26,), torch.nan, device="cuda")
     del poison
-    got = results(*fixed, torch.float32, "cuda", every)
-    again = results(*fixed, torch.float32, "cuda", every)
-    errors = {key: cuda_device.distance(got[key], want[key]) for key in want}
+    actual = results(*fixed, torch.float32, "cuda", every)
+    repeated = results(*fixed, torch.float32, "cuda", every)
+    errors = {key: cuda_device.distance(actual[key], expected[key]) for key in expected}
     allowed = {
-        key: max(OUTPUTS if key in ("output", "last") else GRADIENTS, 3 * cuda_device.distance(plain[key], want[key]))
-        for key in want
+        key: max(
+            OUTPUTS if key in ("output", "last") else GRADIENTS, 3 * cuda_device.distance(plain[key], expected[key])
+        )
+        for key in expected
     }
-    is_deterministic = all(torch.equal(got[key], again[key]) for key in got)
+    is_deterministic = all(torch.equal(actual[key], repeated[key]) for key in actual)
     return {
         "errors": errors,
         "repeats": is_deterministic,
@@ -182,8 +184,8 @@ def whole(what: Model) -> Callable:
     return call
 
 
-def apart(name: str) -> Callable:
-    """What a step of the optimiser costs besides: from parameters to the engine's arguments, and back."""
+def make_optimiser_part(name: str) -> Callable:
+    """Return the part of a step outside the engine: from parameters to the engine's arguments, and back."""
     layer = LAYERS[name](1, HIDDEN, device="cuda")
 
     def call():
@@ -203,9 +205,9 @@ def cornn() -> Model:
 
 
 def of_lem() -> tuple[Callable, Callable, Callable]:
-    """LEM's kernels, one pass each, and both passes of its layer: it has kernels of its own.
+    """LEM's kernels, one pass each, and both passes of its layer: these are separate kernels.
 
-    The first one has the input map besides, a product of one feature.
+    The first one also computes the input map, a product with one feature.
     """
     layer = baselines.LEM(1, HIDDEN, device="cuda", backend="cuda")
     cell, dt = layer.cell(), torch.ones(1, device="cuda")
@@ -240,7 +242,7 @@ def measure(repeats: int) -> list[dict]:
     for name in ("cornn", *LAYERS, "lem"):
         row: dict = {"model": name, "steps": STEPS, "batch": BATCH, "hidden": HIDDEN, "inputs": 1}
         try:
-            forward, backward, both = (cuda_device.graphed(one) for one in passes(name))
+            forward, backward, both = (cuda_device.capture(function) for function in passes(name))
             row["forward_us"] = cuda_device.median(forward, repeats) * 1e3 / STEPS
             row["backward_us"] = cuda_device.median(backward, repeats) * 1e3 / STEPS
             row["both_ms"] = cuda_device.median(both, repeats)
@@ -252,7 +254,7 @@ def measure(repeats: int) -> list[dict]:
         if row["model"] not in LAYERS:
             continue
         try:
-            row["apart_ms"] = cuda_device.median(cuda_device.graphed(apart(row["model"])), repeats)
+            row["apart_ms"] = cuda_device.median(cuda_device.capture(make_optimiser_part(row["model"])), repeats)
         except Exception as error:
             print(f"what {row['model']} costs apart: {type(error).__name__}: {error}", flush=True)
     base = rows[0]
@@ -304,7 +306,7 @@ def compile_all() -> None:
 
 
 def main() -> None:
-    options = cuda_device.asked(__doc__)
+    options = cuda_device.parse_options(__doc__)
     start = time.perf_counter()
     try:
         compile_all()

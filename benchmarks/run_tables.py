@@ -49,10 +49,10 @@ def _difference(row: tables.Row) -> str:
     if ours is None or theirs is None or _verdict(row) == "no mean published":
         return "-"
     mean = theirs.figure if theirs.mean is None else theirs.mean
-    found = intervals.difference(ours.tests, mean, theirs.deviation, intervals.PAPER_RUNS)
-    if found is None:
+    interval = intervals.difference(ours.tests, mean, theirs.deviation, intervals.PAPER_RUNS)
+    if interval is None:
         return ours.number(ours.mean - mean)
-    return f"{ours.number(found.low)} to {ours.number(found.high)}"
+    return f"{ours.number(interval.low)} to {ours.number(interval.high)}"
 
 
 def variants() -> str:
@@ -62,15 +62,15 @@ def variants() -> str:
         "| --- | --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for task in TASKS:
-        found = [one for one in tables.group_runs(RESULTS, task) if one.records]
-        for one in found:
-            if not one.settings or not one.settings.keys() <= {"damping", "trainable"}:
+        groups = [group for group in tables.group_runs(RESULTS, task) if group.records]
+        for group in groups:
+            if not group.settings or not group.settings.keys() <= {"damping", "trainable"}:
                 continue
-            key = (one.model, one.units, one.options)
-            plain = next(x for x in found if not x.settings and (x.model, x.units, x.options) == key)
+            key = (group.model, group.units, group.options)
+            plain = next(x for x in groups if not x.settings and (x.model, x.units, x.options) == key)
             lines.append(
-                f"| {task} | {MODELS[one.model].title}-{one.units} | {one.case} | {one.summary} "
-                f"| {len(one.tests)} | {plain.summary} | {len(plain.tests)} |"
+                f"| {task} | {MODELS[group.model].title}-{group.units} | {group.case} | {group.summary} "
+                f"| {len(group.tests)} | {plain.summary} | {len(plain.tests)} |"
             )
     return "\n".join(lines)
 
@@ -88,9 +88,9 @@ def lorenz_baselines() -> str:
     cases = [(force, kind) for force in (0.9, 8.0) for kind in ("float64", "float32")]
     for name, states in dict.fromkeys((row["map"], row["states"]) for row in rows):
         matches = [row for row in rows if (row["map"], row["states"]) == (name, states)]
-        found = {(row["force"], row["precision"]): row["test"] for row in matches}
+        tests = {(row["force"], row["precision"]): row["test"] for row in matches}
         label = MAPS[name].format(states="state" if states == 1 else f"{states} states")
-        cells = " | ".join(f"{found[case]:.2g}" for case in cases)
+        cells = " | ".join(f"{tests[case]:.2g}" for case in cases)
         lines.append(f"| {label} | {matches[0].get('parameters', 0):,} | {cells} |")
     return "\n".join(lines)
 
@@ -103,8 +103,8 @@ DROPPED = 100  # epochs before the learning rate drops
 def _paper_runs(task: str, units: int) -> list[dict]:
     """Return the records of a task with the paper's settings, by seed."""
     groups = tables.group_runs(RESULTS, task)
-    found = [one for one in groups if one.model == "cornn" and one.units == units and not one.case]
-    return sorted((record for one in found for record in one.records), key=lambda record: record["config"]["seed"])
+    chosen = [group for group in groups if group.model == "cornn" and group.units == units and not group.case]
+    return sorted((record for group in chosen for record in group.records), key=lambda record: record["config"]["seed"])
 
 
 def logs() -> str:
@@ -141,7 +141,7 @@ def psmnist_seeds() -> str:
             first = next((epoch for epoch, value in enumerate(curve, 1) if value > STARTED), None)
             gain = max(curve[DROPPED:]) - before[-1]
             lines.append(
-                f"| {units} | {record['config']['seed']} | {first or '-'} | {_falls(before)} | {max(before):.1f} "
+                f"| {units} | {record['config']['seed']} | {first or '-'} | {_count_falls(before)} | {max(before):.1f} "
                 f"| {gain:+.1f} | {record['result']['test']:.2f} |"
             )
         tests = [record["result"]["test"] for record in _paper_runs("psmnist", units)]
@@ -161,8 +161,8 @@ def ablation() -> str:
         "| --- |" + " ---: |" * len(epsilons),
     ]
     for gamma in gammas:
-        found = [grid.get((gamma, epsilon)) for epsilon in epsilons]
-        cells = ["not run" if tests is None else f"{statistics.fmean(tests):.1f}" for tests in found]
+        row = [grid.get((gamma, epsilon)) for epsilon in epsilons]
+        cells = ["not run" if tests is None else f"{statistics.fmean(tests):.1f}" for tests in row]
         lines.append(f"| gamma {gamma:g} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -179,16 +179,16 @@ def psmnist_clipped() -> str:
     ]
     clipped = [
         record
-        for one in tables.group_runs(RESULTS, "psmnist")
-        if one.settings.keys() == {"clip", "epochs", "schedule", "drop_after"}
-        for record in one.records
+        for group in tables.group_runs(RESULTS, "psmnist")
+        if group.settings.keys() == {"clip", "epochs", "schedule", "drop_after"}
+        for record in group.records
     ]
     for record in sorted(clipped, key=lambda record: record["config"]["seed"]):
         seed = record["config"]["seed"]
         for words, run in (("as in the paper", plain[seed]), ("clipped at 1", record)):
             curve = run["curve"]["metric"]
             cells = " | ".join(f"{curve[epoch - 1]:.1f}" for epoch in epochs)
-            lines.append(f"| {seed} | {words} | {cells} | {_falls(curve[: epochs[-1]])} |")
+            lines.append(f"| {seed} | {words} | {cells} | {_count_falls(curve[: epochs[-1]])} |")
     return "\n".join(lines)
 
 
@@ -208,7 +208,7 @@ def psmnist_causes() -> str:
         drop = settings.get("drop_after", DROPPED)
         columns = (
             ([next(epoch for epoch, value in enumerate(curve, 1) if value > STARTED) for curve in curves], "g"),
-            ([_falls(curve[:60]) for curve in curves], "g"),
+            ([_count_falls(curve[:60]) for curve in curves], "g"),
             ([max(curve[drop:]) - curve[drop - 1] for curve in curves], "+.1f"),
         )
         cells = " | ".join(
@@ -221,7 +221,7 @@ def psmnist_causes() -> str:
     return "\n".join(lines)
 
 
-def _falls(curve: list[float]) -> int:
+def _count_falls(curve: list[float]) -> int:
     """Count the epochs that end well below the one before."""
     return sum(later < earlier - FALL for earlier, later in pairwise(curve))
 
@@ -234,11 +234,13 @@ def har2_search() -> str:
     """The best trials of the paper's random search on HAR-2, and its own values."""
     content = json.loads((RESULTS / "har2-random-search.json").read_text(encoding="utf8"))
     lines, best = _search(content["rows"], "{:.2f}", highest=True)
-    groups = [one for one in tables.group_runs(RESULTS, "har2") if one.units == content["neurons"] and not one.options]
-    tuned = next(one for one in groups if one.settings.keys() == {*SEARCHED, "epochs"})
-    published = next(one for one in groups if not one.settings)
-    for words, one in ((f"trial {best} with new seeds", tuned), ("the paper's values, 250 epochs", published)):
-        lines.append(f"| {words}: test | | | | | {one.summary} ({len(one.tests)} seeds) |")
+    groups = [
+        group for group in tables.group_runs(RESULTS, "har2") if group.units == content["neurons"] and not group.options
+    ]
+    tuned = next(group for group in groups if group.settings.keys() == {*SEARCHED, "epochs"})
+    published = next(group for group in groups if not group.settings)
+    for words, group in ((f"trial {best} with new seeds", tuned), ("the paper's values, 250 epochs", published)):
+        lines.append(f"| {words}: test | | | | | {group.summary} ({len(group.tests)} seeds) |")
     return "\n".join(lines)
 
 
@@ -246,7 +248,9 @@ def lorenz_search() -> str:
     """The best trials of the random search on Lorenz-96 at F = 8, and the recipe's values."""
     content = json.loads((RESULTS / "lorenz96-search.json").read_text(encoding="utf8"))
     lines, _ = _search(content["rows"], "{:.4f}", highest=False)
-    ours = next(one for one in tables.group_runs(RESULTS, "lorenz96") if one.model == "cornn" and not one.options)
+    ours = next(
+        group for group in tables.group_runs(RESULTS, "lorenz96") if group.model == "cornn" and not group.options
+    )
     config = as_dictionary(records.read_config(ours.records[0]))
     values = config["optimiser"] | config["model"]
     cells = " | ".join(f"{values[name]:.3g}" for name in SEARCHED)
@@ -262,24 +266,26 @@ def adding_search() -> str:
 
 def _search(rows: list[dict], form: str, highest: bool, names: tuple[str, ...] = SEARCHED) -> tuple[list[str], int]:
     """Return the lines of the five best trials and the median, and the number of the best trial."""
-    ended = [row for row in rows if row.get("validation") is not None]
-    ended.sort(key=lambda row: row["validation"], reverse=highest)
+    finished = [row for row in rows if row.get("validation") is not None]
+    finished.sort(key=lambda row: row["validation"], reverse=highest)
     lines = ["| trial | " + " | ".join(names) + " | validation |", "| --- |" + " ---: |" * (len(names) + 1)]
-    for row in ended[:5]:
+    for row in finished[:5]:
         values = " | ".join(f"{row['values'][name]:.3g}" for name in names)
         lines.append(f"| {row['trial']} | {values} | {form.format(row['validation'])} |")
-    failed = f", without {len(rows) - len(ended)} that diverged" if len(ended) < len(rows) else ""
-    middle = form.format(statistics.median(row["validation"] for row in ended))
+    failed = f", without {len(rows) - len(finished)} that diverged" if len(finished) < len(rows) else ""
+    middle = form.format(statistics.median(row["validation"] for row in finished))
     lines.append(f"| median of {len(rows)} trials{failed} |{' |' * len(names)} {middle} |")
-    return lines, ended[0]["trial"]
+    return lines, finished[0]["trial"]
 
 
 def coverage_status() -> str:
     """How often each status occurs, and what it means."""
-    found = [item.status for item in coverage.items(RESULTS)]
+    statuses = [item.status for item in coverage.items(RESULTS)]
     lines = ["| status | items | meaning |", "| --- | ---: | --- |"]
     lines += [
-        f"| {name} | {found.count(name)} | {words} |" for name, words in coverage.MEANINGS.items() if name in found
+        f"| {name} | {statuses.count(name)} | {words} |"
+        for name, words in coverage.MEANINGS.items()
+        if name in statuses
     ]
     return "\n".join(lines)
 

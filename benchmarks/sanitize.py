@@ -1,4 +1,4 @@
-"""The kernels of large layers, of weight gradients and of durations under compute-sanitizer, on small odd sizes.
+"""Run the kernels of large layers, weight gradients and durations under compute-sanitizer, at small odd sizes.
 
     python benchmarks/sanitize.py [--tools memcheck racecheck synccheck] [--limit 60] [--out PATH]
 
@@ -69,12 +69,12 @@ def run_weights(batch: int, hidden: int, features: int, pieces: bool) -> None:
                   draw(hidden, 2 * hidden), draw(3, hidden), None, None)  # fmt: skip
     after, needs = After(None, None, output, trail), Needs(False, False, True, True, True, False, False)
     if pieces:
-        found = weights.gradient_by_pieces(draw(STEPS, batch, hidden), given, after, scales)
+        gradient = weights.gradient_by_pieces(draw(STEPS, batch, hidden), given, after, scales)
     else:
-        found = weights.weight_gradients(draw(STEPS, batch, hidden), given, after, needs, scales)[-1]
+        gradient = weights.weight_gradients(draw(STEPS, batch, hidden), given, after, needs, scales)[-1]
     torch.cuda.synchronize()
-    assert found is not None
-    assert found.isfinite().all()
+    assert gradient is not None
+    assert gradient.isfinite().all()
 
 
 def run_durations(batch: int, hidden: int, features: int) -> None:
@@ -89,8 +89,8 @@ def run_durations(batch: int, hidden: int, features: int) -> None:
 def find_sanitizer() -> str:
     """Return the path of compute-sanitizer."""
     for places in (None, "/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer:/opt/cuda/bin"):
-        if found := shutil.which("compute-sanitizer", path=places):
-            return found
+        if sanitizer := shutil.which("compute-sanitizer", path=places):
+            return sanitizer
     raise SystemExit("compute-sanitizer not found: it is part of the CUDA toolkit")
 
 
@@ -113,7 +113,7 @@ def main() -> None:
     for tool in (None, *options.tools):
         start = time.perf_counter()
         under = [] if tool is None else [find_sanitizer(), "--tool", tool, "--error-exitcode", "9"]
-        if tool == "memcheck":  # cuda-python asks the driver for functions that it does not have
+        if tool == "memcheck":  # cuda-python queries functions that the driver does not have
             under += ["--report-api-errors", "no"]
         try:
             process = subprocess.run(

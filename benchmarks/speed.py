@@ -1,4 +1,4 @@
-"""How long a sequence takes: `cornn bench` from a checkout. `python benchmarks/speed.py --help` says what it takes."""
+"""Measure the time per sequence: `cornn bench` from a checkout. The options: `python benchmarks/speed.py --help`."""
 
 import sys
 

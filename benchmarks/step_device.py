@@ -1,4 +1,4 @@
-"""What a training step of psMNIST with 128 neurons takes on a GPU: kernel by kernel, and an epoch as a whole.
+"""Measure a training step of psMNIST with 128 neurons on a GPU: each kernel, and a whole epoch.
 
 python benchmarks/step_device.py [--data FOLDER] [--json results/step-cuda.json]
 """
@@ -32,11 +32,11 @@ EPOCHS = 4
 
 
 def step_times(data: str | None) -> dict:
-    """Microseconds of a step in all, and of each of its kernels."""
+    """Return the microseconds of a step in all, and of each of its kernels."""
     config = resolve("psmnist", RECIPE, device="cuda", data=data)
     fabric = training.connect(config)
-    one = prepare(config, fabric)
-    models, feed = SideBySide([one], fabric.device), Feed([one], fabric)
+    run = prepare(config, fabric)
+    models, feed = SideBySide([run], fabric.device), Feed([run], fabric)
     optimiser, schedule = build_optimiser(models, fabric)
     captured = CapturedStep(models, feed)
 
@@ -52,22 +52,22 @@ def step_times(data: str | None) -> dict:
         steps(1 + WARM_UP, TIMED)
         end.record()
         torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
             steps(1 + WARM_UP + TIMED, PROFILED)
             torch.cuda.synchronize()
     kernels: dict[str, list[float]] = defaultdict(list)
-    for event in seen.events():
+    for event in profiler.events():
         if event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith(("aten::", "cuda")):
             kernels[event.name].append(event.time_range.elapsed_us())
     rows = [
         {"kernel": name[:80], "count": len(us) / PROFILED, "us": sum(us) / PROFILED} for name, us in kernels.items()
     ]
     rows.sort(key=lambda row: -row["us"])
-    return {"steps_an_epoch": one.plan.epoch, "step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
+    return {"steps_an_epoch": run.plan.epoch, "step_us": begin.elapsed_time(end) / TIMED * 1e3, "kernels": rows}
 
 
 def epoch_seconds(data: str | None) -> list[float]:
-    """Of each epoch but the first, with its evaluation."""
+    """Return the seconds of each epoch but the first, with its evaluation."""
     marks = []
 
     def watch(progress: training.Progress) -> None:

@@ -106,11 +106,11 @@ def speed_cpu_goals() -> str:
         by_contender = {(row["contender"], row["threads"]): row["seconds"] for row in rows if row["case"] == case}
         batch = next(row["batch"] for row in rows if row["case"] == case)
         loop, lstm = CPU_GOALS.get(case, (None, None))
-        one, two = by_contender["coRNN, c", 1], by_contender["coRNN, c", 2]
+        single, double = by_contender["coRNN, c", 1], by_contender["coRNN, c", 2]
         cells = (
-            cell(loop, by_contender["plain loop", 1] / one),
-            cell(lstm, by_contender["nn.LSTM", 1] / one),
-            cell(THREADS_GOAL if batch >= 50 else None, one / two),
+            cell(loop, by_contender["plain loop", 1] / single),
+            cell(lstm, by_contender["nn.LSTM", 1] / single),
+            cell(THREADS_GOAL if batch >= 50 else None, single / double),
         )
         lines.append(f"| {case} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -156,12 +156,12 @@ def speed_against() -> str:
 
 def _captured_lstm() -> dict[tuple[int, int, int], float]:
     """Return (steps, batch, neurons) -> milliseconds of cuDNN's LSTM, captured as a CUDA graph."""
-    found = {}
+    times = {}
     for record in ("bench-cuda.json", "bench-cuda-batches.json"):
         for row in json.loads((RESULTS / record).read_text(encoding="utf8"))["rows"]:
             if row["contender"] == "nn.LSTM (replayed)":
-                found[row["steps"], row["batch"], row["hidden"]] = row["seconds"] * 1e3
-    return found
+                times[row["steps"], row["batch"], row["hidden"]] = row["seconds"] * 1e3
+    return times
 
 
 def speed_cuda() -> str:
@@ -265,7 +265,7 @@ def _with_footnotes(name: str) -> str:
     OPENED.clear()
     text = TABLES[name]()
     notes = [records.FOOTNOTE] if records.MARK in text else []
-    doubted: dict[str, list[str]] = {}
+    footnotes: dict[str, list[str]] = {}
     for path in dict.fromkeys(path for path in OPENED if path.suffix == ".json" and path.is_relative_to(RESULTS)):
         content = json.loads(path.read_text(encoding="utf8"))
         if isinstance(content, dict) and not content.keys() & {
@@ -273,11 +273,11 @@ def _with_footnotes(name: str) -> str:
             "models",
             "space",
         }:  # runs are marked row by row
-            each = [row for row in content.get("rows", ()) if "commit" in row] or [content]
+            rows = [row for row in content.get("rows", ()) if "commit" in row] or [content]
             why = f", because {content['not_repeated']}" if "not_repeated" in content else ""
-            for wrong in dict.fromkeys(records.source_of(one) for one in each if records.mark([one])):
-                doubted.setdefault(wrong + why, []).append(f"`results/{path.relative_to(RESULTS)}`")
-    for wrong, paths in doubted.items():
+            for wrong in dict.fromkeys(records.source_of(row) for row in rows if records.mark([row])):
+                footnotes.setdefault(wrong + why, []).append(f"`results/{path.relative_to(RESULTS)}`")
+    for wrong, paths in footnotes.items():
         more = f" and {len(paths) - 3} more files" if len(paths) > 3 else ""
         notes.append(f"*Source:* {', '.join(paths[:3])}{more}: {wrong}.")
     return "\n\n".join([text, *notes])

@@ -36,8 +36,8 @@ STARTS = {  # name: (task, recipe, features, steps)
 
 
 def start(task: str, recipe: str, features: int, steps: int) -> dict:
-    own = RECIPES[task][recipe].train.model
-    layer = CoRNN(features, own.hidden_size, dt=own.dt, gamma=own.gamma, epsilon=own.epsilon, init=own.init)
+    spec = RECIPES[task][recipe].train.model
+    layer = CoRNN(features, spec.hidden_size, dt=spec.dt, gamma=spec.gamma, epsilon=spec.epsilon, init=spec.init)
     layer.reset_parameters(generator(0, "theory", task, recipe))
     network = theory.network_from_layer(layer)
     input = torch.rand(steps, 1, features, generator=generator(0, "theory", "input", task))
@@ -47,10 +47,10 @@ def start(task: str, recipe: str, features: int, steps: int) -> dict:
         "task": task,
         "recipe": recipe,
         "steps": steps,
-        "time": steps * own.dt,
-        "assumption": hypotheses.assumption(network)[0] / own.dt**0.5,
+        "time": steps * spec.dt,
+        "assumption": hypotheses.assumption(network)[0] / spec.dt**0.5,
         "constant": hypotheses.smallest_constant(network, 0.5),
-        "share_of_limit": own.dt / linear.stability_limit(own.gamma, own.epsilon).item(),
+        "share_of_limit": spec.dt / linear.stability_limit(spec.gamma, spec.epsilon).item(),
         "rate": small_gain.slowest_rate(network),
         "bound": small_gain.log_growth_bound(network, steps)[-1].item() / math.log(10),
         "energy_bound": steps * math.log1p(gradients.energy_growth(network)) / math.log(10),
@@ -68,15 +68,15 @@ def main() -> None:
         rows[name] = start(*case)
         print(name, f"{time.perf_counter() - began:.0f} s", rows[name])
     (RESULTS / "starts.json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n", encoding="utf8")
-    found = []
+    rows_found = []
     for statement in REGISTER:
         for case in statement.counterexamples:
             example = case()
             row = {"name": case.__name__, "setting": example.setting, "needs_more": example.is_lower_bound}
             row |= {"label": statement.label, "claimed": example.claimed, "measured": example.measured}
             row |= {"reach": example.reach}
-            found.append(row)
-    content = json.dumps({**about, "rows": found}, indent=1) + "\n"
+            rows_found.append(row)
+    content = json.dumps({**about, "rows": rows_found}, indent=1) + "\n"
     (RESULTS / "counterexamples.json").write_text(content, encoding="utf8")
 
 

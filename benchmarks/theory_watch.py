@@ -32,7 +32,7 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
     model = training.build(config, task)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.optimiser.learning_rate)
     random = generator(seed, "theory", "batches")
-    rows, watching, whole = [], 0.0, time.perf_counter()
+    rows, watching, seconds = [], 0.0, time.perf_counter()
     for step in range(steps + 1):
         index = torch.randint(task.training.size or 2**31, (config.budget.batch_size,), generator=random)
         batch = task.training.batch(index, random)
@@ -46,15 +46,15 @@ def run(name: str, recipe: str, options: dict, seed: int, steps: int, every: int
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    whole = time.perf_counter() - whole
+    seconds = time.perf_counter() - seconds
     trajectory = theory.measure.simulate(theory.network_from_layer(model.layer), batch.input[:, :1])
     exponents = theory.measure.lyapunov_exponents(theory.network_from_layer(model.layer), trajectory, 3)[0].tolist()
     return {
         "config": as_dictionary(config.override(data=None)),
         "rows": rows,
         "exponents": exponents,  # the largest, per step, at the final weights on one training sequence
-        "seconds": round(whole, 2),
-        "share_of_watching": watching / whole,
+        "seconds": round(seconds, 2),
+        "share_of_watching": watching / seconds,
         "machine": machine(),
         **source(),
     }
@@ -73,11 +73,11 @@ def main() -> None:
     task_options = {"length": options.length} if options.length else {}
     RESULTS.mkdir(parents=True, exist_ok=True)
     for seed in range(options.seeds):
-        found = run(options.task, options.recipe, task_options, seed, options.steps, options.every, options.data)
+        record = run(options.task, options.recipe, task_options, seed, options.steps, options.every, options.data)
         path = RESULTS / f"watch-{options.task}-seed{seed}.json"
-        path.write_text(json.dumps(found) + "\n", encoding="utf8")
-        last = found["rows"][-1]
-        print(path.name, f"loss {last['loss']:.4f}", f"{found['share_of_watching']:.1%} of {found['seconds']} s")
+        path.write_text(json.dumps(record) + "\n", encoding="utf8")
+        last = record["rows"][-1]
+        print(path.name, f"loss {last['loss']:.4f}", f"{record['share_of_watching']:.1%} of {record['seconds']} s")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a second thread adds, block by block: two processors of a virtual machine may be one of its host.
+"""Measure the speed-up by a second thread, block by block: two processors of a virtual machine may share a core.
 
 python benchmarks/two_threads.py [--json results/two-threads.json]
 """
@@ -21,7 +21,7 @@ BLOCKS, BLOCK_SECONDS = 40, 0.25
 
 
 def block(call, threads: int) -> float:
-    """Median seconds of the calls of a quarter of a second with so many threads."""
+    """Return the median seconds of the calls within a quarter of a second, with this number of threads."""
     torch.set_num_threads(threads)
     call()
     times = []
@@ -39,8 +39,8 @@ def main() -> None:
         case = CASES[name]
         _, both = passes(CoRNN(case.inputs, case.hidden, backend="c"), case, "cpu")
         blocks = [(block(both, 1), block(both, 2)) for _ in range(BLOCKS)]
-        rows.append({"case": name, "one": [one for one, _ in blocks], "two": [two for _, two in blocks]})
-        ratios = sorted(one / two for one, two in blocks)
+        rows.append({"case": name, "one": [single for single, _ in blocks], "two": [double for _, double in blocks]})
+        ratios = sorted(single / double for single, double in blocks)
         print(f"{name}: {ratios[0]:.2f} to {ratios[-1]:.2f}, median {statistics.median(ratios):.2f}")
     if options.json:
         content = {"rows": rows, "machine": machine(), **source()}

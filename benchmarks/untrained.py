@@ -32,13 +32,13 @@ AT_ONCE = 500
 
 def states(layer: CoRNN, split: Split, count: int) -> Tensor:
     """Return y after the last pixel of the first `count` images of a split, (images, hidden)."""
-    found = []
+    states_of_batches = []
     with torch.no_grad():
         for first in range(0, count, AT_ONCE):
             rows = {name: values[first : min(first + AT_ONCE, count)] for name, values in split.rows.items()}
             y, _ = layer.last_state(split.make(rows, split.shared, torch.Generator()).input)
-            found.append(y[-1])
-    return torch.cat(found).double()
+            states_of_batches.append(y[-1])
+    return torch.cat(states_of_batches).double()
 
 
 def accuracy(features: Tensor, targets: Tensor, weights: Tensor) -> float:
@@ -56,8 +56,8 @@ def readout(layer: CoRNN, task: Task) -> float:
         return torch.cat(((features - centre) / scale, torch.ones(len(features), 1, dtype=torch.float64)), 1)
 
     features = scaled(features)
-    fitted, wanted = features[:FITTED], torch.nn.functional.one_hot(targets[:FITTED], 10).double()
-    products, answers = fitted.t() @ fitted, fitted.t() @ wanted
+    fitted, targets_one_hot = features[:FITTED], torch.nn.functional.one_hot(targets[:FITTED], 10).double()
+    products, answers = fitted.t() @ fitted, fitted.t() @ targets_one_hot
     unit = torch.eye(len(products), dtype=torch.float64)
     solutions = [torch.linalg.solve(products + ridge * unit, answers) for ridge in RIDGES]
     best = max(solutions, key=lambda weights: accuracy(features[FITTED:], targets[FITTED:], weights))

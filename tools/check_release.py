@@ -36,8 +36,8 @@ def find_problems(tag: str) -> list[str]:
 def find_notes(version: str) -> str:
     """Return the section of the changelog about a version, without its heading."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
-    found = re.search(rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
-    return found[1].strip() if found else ""
+    match = re.search(rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    return match[1].strip() if match else ""
 
 
 def main() -> None:

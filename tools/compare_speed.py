@@ -2,7 +2,7 @@
 
     python tools/compare_speed.py main
 
-Both are built, and they take turns in processes of their own, so that a machine that slows down slows both. A ratio
+Both are built, and they take turns in separate processes, so that a machine that slows down slows both. A ratio
 above 1 means that this checkout is slower. Below the noise of the machine, 5 % or so, it means nothing.
 """
 

@@ -1,7 +1,7 @@
 """Run several cornn commands side by side on one machine, and pack their records to take them to another.
 
     python tools/side_by_side.py start results/missing-runs.txt FOLDER   # returns at once; the commands run on
-    python tools/side_by_side.py wait FOLDER --seconds 500               # until all have ended, or so many seconds
+    python tools/side_by_side.py wait FOLDER --seconds 500               # until all have ended, or for 500 seconds
     python tools/side_by_side.py pack FOLDER records.tgz [--unfinished unfinished.tgz]
     python tools/side_by_side.py unpack records.tgz                      # where the records belong: into results/
 
@@ -94,29 +94,29 @@ def wait(folder: Path, seconds: float) -> None:
 def pack(folder: Path, archive: Path, unfinished: Path | None) -> None:
     """Write the records of all finished runs and comparisons into an archive."""
     runs = sorted(path for path in folder.glob("runs/*") if path.is_dir())
-    ended = [run for run in runs if (run / "result.json").exists()]
+    finished = [run for run in runs if (run / "result.json").exists()]
     with tarfile.open(archive, "w:gz") as packed:
-        files = [file for run in ended for file in sorted(run.iterdir()) if file.name not in LEFT_OUT]
+        files = [file for run in finished for file in sorted(run.iterdir()) if file.name not in LEFT_OUT]
         for file in [*files, *sorted(folder.glob("results/**/*.json")), *sorted(folder.glob("*.log"))]:
             packed.add(file, arcname=str(file.relative_to(folder)))
     if unfinished is not None:
         with tarfile.open(unfinished, "w:gz") as packed:
-            for run in (run for run in runs if run not in ended):
+            for run in (run for run in runs if run not in finished):
                 packed.add(run, arcname=str(run.relative_to(folder)))
-    print(f"{archive}: {len(ended)} of {len(runs)} runs, {archive.stat().st_size / 1e6:.1f} MB")
+    print(f"{archive}: {len(finished)} of {len(runs)} runs, {archive.stat().st_size / 1e6:.1f} MB")
 
 
 def unpack(archive: Path, results: Path) -> int:
     """Import the records of an archive into `results` and return the exit code: 1 if the source of one is in doubt."""
-    doubted = 0
+    in_doubt = 0
     with tempfile.TemporaryDirectory() as place, tarfile.open(archive) as packed:
         packed.extractall(place, filter="data")
         runs = (path for path in Path(place).glob("runs/*") if path.is_dir())
         for file in sorted([*runs, *Path(place).glob("results/**/*.json")]):
             path, source = import_record(file, results)
             print(f"{path.relative_to(results)}: {source}")
-            doubted += source not in TRUSTED
-    return int(doubted > 0)
+            in_doubt += source not in TRUSTED
+    return int(in_doubt > 0)
 
 
 def main(arguments: list[str] | None = None) -> int:

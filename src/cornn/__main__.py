@@ -47,7 +47,7 @@ def _exiting_on_signals() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise _Terminated(number)
 
-    heeded = [one for one in signal.Signals if one.name in ("SIGTERM", "SIGHUP")]
+    heeded = [candidate for candidate in signal.Signals if candidate.name in ("SIGTERM", "SIGHUP")]
     before = {number: signal.getsignal(number) for number in heeded}
     mine = [number for number, handler in before.items() if handler is signal.SIG_DFL]
     for number in mine:

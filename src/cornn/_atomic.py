@@ -1,4 +1,4 @@
-"""Atomic writes, and folders that nobody else takes."""
+"""Atomic writes, and folders that one process reserves."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def check_destination(path: Path) -> None:
     """Raise OSError if a file cannot be written to `path`. For use before work whose result would be lost."""
     if path.exists() and not path.is_file():  # a pipe or a device
         return
-    folder = next(one for one in path.absolute().parents if one.exists())
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
     with write_errors(path), tempfile.TemporaryFile(dir=folder):
         pass
 
@@ -81,7 +81,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def reserve_folder(out: Path) -> None:
-    """Create an empty folder before any work is done, so that nobody else takes its name.
+    """Create an empty folder before any work is done, so that no other process takes its name.
 
     Args:
         out: The folder, which must not exist yet.

@@ -55,10 +55,10 @@ class Range:
             raise ArgumentError(name, f" must be at most {self.high:,g}, got {value:,}")
 
 
-MOST = 10**12
+MAX_COUNT = 10**12
 """The largest whole number of a setting."""
-Count = Annotated[int, Range(0, MOST, above=True)]
-Natural = Annotated[int, Range(0, MOST)]
+Count = Annotated[int, Range(0, MAX_COUNT, above=True)]
+Natural = Annotated[int, Range(0, MAX_COUNT)]
 Positive = Annotated[float, Range(0, above=True)]
 NotNegative = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1, below=True)]
@@ -104,25 +104,25 @@ def convert(hint: Any, value: Any, name: str | Argument) -> Any:
     if origin is Annotated:
         inner, *ranges = get_args(hint)
         value = convert(inner, value, name)
-        for one in ranges:
-            if isinstance(one, Range):
-                one.check(name, value)
+        for limit in ranges:
+            if isinstance(limit, Range):
+                limit.check(name, value)
         return value
     if origin in (Union, UnionType):
         return _one_of(hint, value, name)
     if origin is Literal:
-        if not any(type(value) is type(one) and value == one for one in get_args(hint)):
+        if not any(type(value) is type(choice) and value == choice for choice in get_args(hint)):
             choices = ", ".join(map(str, get_args(hint)))
             raise ArgumentError("unknown ", name, f" {value!r}: choose one of {choices}")
         return value
     if origin is tuple and isinstance(value, tuple | list):
         kinds = get_args(hint)
         if kinds[-1] is Ellipsis or len(kinds) == len(value):
-            return tuple(convert(kinds[0], one, name) for one in value)
+            return tuple(convert(kinds[0], item, name) for item in value)
     elif origin is list and isinstance(value, tuple | list):
-        return [convert(get_args(hint)[0], one, name) for one in value]
+        return [convert(get_args(hint)[0], item, name) for item in value]
     elif origin is dict and isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: convert(get_args(hint)[1], one, key) for key, one in value.items()}
+        return {key: convert(get_args(hint)[1], item, key) for key, item in value.items()}
     elif hint is int and isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     elif hint is float and isinstance(value, Real) and not isinstance(value, bool):
@@ -142,11 +142,11 @@ def convert(hint: Any, value: Any, name: str | Argument) -> Any:
 
 def _one_of(hint: Any, value: Any, name: str | Argument) -> Any:
     problems = []
-    for one in get_args(hint):
+    for choice in get_args(hint):
         try:
-            return convert(one, value, name)
+            return convert(choice, value, name)
         except ValueError as error:
-            if one is not NoneType:
+            if choice is not NoneType:
                 problems.append(error)
     if len(problems) == 1 and value is not None:
         raise problems[0]
@@ -162,7 +162,7 @@ def _in_words(hint: Any) -> str:
     if origin is Annotated:
         return _in_words(parts[0])
     if origin in (Union, UnionType):
-        return " or ".join(_in_words(one) for one in parts)
+        return " or ".join(_in_words(part) for part in parts)
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
     if origin is tuple:

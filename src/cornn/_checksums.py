@@ -76,13 +76,13 @@ def seal_json(content: Mapping[str, Any]) -> bytes:
 
 def unseal_json(content: bytes, path: Path, remedy: str = "") -> dict[str, Any]:
     """Verify the checksum of a JSON object and return the object without it. Warn if there is none."""
-    found = parse_json(content, path)
-    expected = found.pop(KEY, None)
+    values = parse_json(content, path)
+    expected = values.pop(KEY, None)
     if expected is None:
         warn_unchecked(path)
-    elif expected != _json_checksum(found):
+    elif expected != _json_checksum(values):
         raise DamagedFileError(f"{path} is damaged: its content does not match its checksum{remedy and ': '}{remedy}")
-    return found
+    return values
 
 
 def write_sealed_json(path: Path, content: Mapping[str, Any]) -> None:

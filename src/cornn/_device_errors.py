@@ -25,10 +25,10 @@ def describe_device_error(error: BaseException) -> str | None:
     """
     if isinstance(error, DeviceError):
         return str(error)
-    if (found := _find(error, "OutOfMemoryError")) is not None:
-        return ". ".join(_first_line(found).split(". ")[:2]).rstrip(".")
-    found = _find(error, "AcceleratorError")
-    return None if found is None else f"the GPU failed ({_first_line(found)})"
+    if (cause := _find(error, "OutOfMemoryError")) is not None:
+        return ". ".join(_first_line(cause).split(". ")[:2]).rstrip(".")
+    cause = _find(error, "AcceleratorError")
+    return None if cause is None else f"the GPU failed ({_first_line(cause)})"
 
 
 def _find(error: BaseException | None, name: str) -> BaseException | None:

@@ -33,12 +33,12 @@ def naming(path: Path) -> Iterator[None]:
 def parse_json(content: bytes, path: Path) -> dict[str, Any]:
     """Parse the content of a JSON file, which must be an object."""
     try:
-        found = json.loads(content.decode("utf8"))
+        value = json.loads(content.decode("utf8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError(f"{path} is damaged: it is not a JSON object")
-    return found
+    return value
 
 
 def parse_json_lines(content: bytes, path: Path) -> list[dict[str, Any]]:

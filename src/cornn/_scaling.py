@@ -57,7 +57,7 @@ def _filter(constants: Oscillators, damping: str) -> tuple[Tensor, Tensor, Tenso
     return keep, dt * pull, dt * push, push
 
 
-def _bounded(K: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+def _move_inside(K: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
     """Move K and G to where every norm is finite: inside the stable triangle, by 1 / HORIZON."""
     edge = 1 / HORIZON
     K = K.clamp(-1 + edge, 1 - edge)
@@ -75,7 +75,7 @@ def impulse_norms(constants: Oscillators, damping: str) -> Norms:
         damping: "explicit" or "implicit".
     """
     K, G, k, c = _filter(constants, damping)
-    K, G = _bounded(K, G)
+    K, G = _move_inside(K, G)
     rest = (1 - K) * (2 * (1 + K) - G)
     return Norms(k * torch.sqrt((1 + K) / (G * rest)), c * torch.sqrt(2 / rest), k / G)
 

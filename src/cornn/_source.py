@@ -57,7 +57,7 @@ def commit() -> str | None:
 def digest(package: Path = PACKAGE) -> str:
     """Return a digest of the files of the package: their paths and git's hashes of their contents."""
     paths = [path for path in package.rglob("*") if path.is_file() and path.suffix not in BUILT]
-    return _joined({path.relative_to(package).as_posix(): _blob(path.read_bytes()) for path in paths})
+    return _join({path.relative_to(package).as_posix(): _blob(path.read_bytes()) for path in paths})
 
 
 def digest_of_commit(name: str) -> str | None:
@@ -67,7 +67,7 @@ def digest_of_commit(name: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     files = [line.split("\t", 1) for line in lines]
-    return _joined({path.removeprefix("src/cornn/"): about.split()[2] for about, path in files})
+    return _join({path.removeprefix("src/cornn/"): about.split()[2] for about, path in files})
 
 
 def write_stamp(path: Path = STAMP) -> dict[str, Any]:
@@ -148,6 +148,6 @@ def _blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _joined(files: Mapping[str, str]) -> str:
+def _join(files: Mapping[str, str]) -> str:
     text = "".join(f"{hash} {name}\n" for name, hash in sorted(files.items()))
     return hashlib.sha256(text.encode()).hexdigest()

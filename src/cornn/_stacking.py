@@ -28,8 +28,8 @@ __all__ = ["Stack"]
 NO_STEPS = "input has no time steps: a sequence needs at least one"
 
 
-def _equal(one: Tensor | None, other: Tensor | None) -> bool:
-    return one is other if one is None or other is None else torch.equal(one, other)
+def _equal(first: Tensor | None, other: Tensor | None) -> bool:
+    return first is other if first is None or other is None else torch.equal(first, other)
 
 
 def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:

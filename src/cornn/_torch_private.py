@@ -110,13 +110,13 @@ def find_apply(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 
 def find_tensors(module: nn.Module, names: Sequence[str]) -> list[Tensor | None]:
     """Return parameters and buffers of a module by name, faster than `getattr`."""
-    parameters, buffers, found = module._parameters, module._buffers, []
+    parameters, buffers, tensors = module._parameters, module._buffers, []
     for name in names:
         value = parameters.get(name)
         if value is None:
             value = buffers.get(name)
-        found.append(getattr(module, name) if value is None else value)
-    return found
+        tensors.append(getattr(module, name) if value is None else value)
+    return tensors
 
 
 def call_pre_hooks(module: nn.Module, input: Tensor) -> None:

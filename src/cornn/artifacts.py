@@ -165,18 +165,18 @@ class RunArtifact(Artifact):
         remedy = self._remedy(name)
         content = unseal_zip(read_bytes(path), path, remedy, warn=self.manifest.files is not None)
         try:
-            found = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+            checkpoint = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
         except (RuntimeError, EOFError, OSError, LookupError, TypeError, ValueError, pickle.UnpicklingError) as error:
             raise DamagedFileError(f"{path} is damaged: {remedy}") from error
-        if not isinstance(found, dict):
+        if not isinstance(checkpoint, dict):
             raise DamagedFileError(f"{path} is not a checkpoint: {remedy}")
-        convert(int, found.get("step"), f"{path}: step")
-        metrics = found.pop("metrics", None)
+        convert(int, checkpoint.get("step"), f"{path}: step")
+        metrics = checkpoint.pop("metrics", None)
         if metrics is not None:
             with naming(path):
                 size, checksum = convert(int, metrics["bytes"], "bytes"), convert(str, metrics["sha256"], "sha256")
             self._verify_metrics(path, size, checksum)
-        return found
+        return checkpoint
 
     def checkpoint_error(self, problem: str) -> DamagedFileError:
         """Return the error that the last checkpoint has a problem, with what can still be used."""
@@ -314,22 +314,22 @@ def find_runs(path: Path) -> list[Path]:
 
 def load_run(path: Path | str) -> RunArtifact:
     """Open a folder of `cornn train`, as `load` does; an estimator is an error."""
-    found = _open(Path(path), RUN_FOLDER)
-    if not isinstance(found, RunArtifact):
-        if found.is_file:
+    artifact = _open(Path(path), RUN_FOLDER)
+    if not isinstance(artifact, RunArtifact):
+        if artifact.is_file:
             raise ValueError(f"{path} is a file, this command needs a run folder of `cornn train`")
-        page = found.path / "report.html"
+        page = artifact.path / "report.html"
         what = f"its page is {page}" if page.exists() else "use `cornn predict`"
         raise ValueError(f"{path} was written by `cornn fit`, this command needs a run of `cornn train`: {what}")
-    return found
+    return artifact
 
 
 def load_estimator(path: Path | str) -> EstimatorArtifact:
     """Open a folder of `cornn fit` or the file of an estimator, as `load` does; a run is an error."""
-    found = _open(Path(path), FIT_FOLDER)
-    if not isinstance(found, EstimatorArtifact):
+    artifact = _open(Path(path), FIT_FOLDER)
+    if not isinstance(artifact, EstimatorArtifact):
         raise ValueError(f"{path} was written by `cornn train`, not by `cornn fit`: test it with `cornn evaluate`")
-    return found
+    return artifact
 
 
 def _read_manifest(path: Path) -> Manifest:
@@ -340,13 +340,15 @@ def _read_manifest(path: Path) -> Manifest:
     remedy = "remove it to use the files without verifying them"
     content = unseal_json(read_bytes(file), file, remedy)
     with naming(file):
-        found = decode(Manifest, content, "the manifest")
-    if found.format > FORMAT:
-        raise ValueError(f"{path} has format {found.format}, this version reads up to {FORMAT}: install a later cornn")
-    for name in found.files or {}:
+        manifest = decode(Manifest, content, "the manifest")
+    if manifest.format > FORMAT:
+        raise ValueError(
+            f"{path} has format {manifest.format}, this version reads up to {FORMAT}: install a later cornn"
+        )
+    for name in manifest.files or {}:
         if Path(name).name != name:
             raise DamagedFileError(f"{file} lists {name!r}, which is not the name of a file in the folder: {remedy}")
-    return found
+    return manifest
 
 
 def write_manifest(path: Path, kind: Kind, files: Mapping[str, str]) -> None:

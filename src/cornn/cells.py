@@ -106,9 +106,9 @@ class CoRNNCell(nn.Module):
         super().__init__()
         check_sizes(input_size, hidden_size)
         constants = {"dt": dt, "gamma": gamma, "epsilon": epsilon}
-        given = any(value is not None for value in constants.values())
+        has_constants = any(value is not None for value in constants.values())
         if init is None:
-            init = "paper" if given else SCALED
+            init = "paper" if has_constants else SCALED
         for name, value, known in (
             ("damping", damping, functional.DAMPINGS),
             ("activation", activation, functional.ACTIVATIONS),
@@ -120,7 +120,7 @@ class CoRNNCell(nn.Module):
 
         self.input_size = input_size
         self.hidden_size = hidden_size
-        self.default_constants = init == SCALED and not given
+        self.default_constants = init == SCALED and not has_constants
         """Whether the constants are the default ones; timespans are then numbers of steps, not factors on dt."""
         self.damping = damping
         self.activation = activation
@@ -324,9 +324,9 @@ class CoRNNCell(nn.Module):
         shape = (*input.shape[:-1], self.hidden_size)
         y, z = (None, None) if state is None else check_state(state, self.states, shape, input)
         if timespans is None and self.activation == "tanh" and not self.trainable:
-            found = step(CellWeights(*find_tensors(self, CELL_TENSORS)), self.damping, input, y, z)  # pyright: ignore
-            if found is not None:
-                return found
+            result = step(CellWeights(*find_tensors(self, CELL_TENSORS)), self.damping, input, y, z)  # pyright: ignore
+            if result is not None:
+                return result
         dt, gamma, epsilon = self.oscillators()
         if y is None or z is None:
             y, z = check_state(None, self.states, shape, input)
@@ -413,8 +413,8 @@ class CoRNNCell(nn.Module):
         return known[2]
 
     def _compute_spectrum(self, constants: Oscillators) -> Tensor:
-        found = torch.stack(functional.spectrum(*constants, damping=self.damping))
-        return found.to(constants.dt.dtype)
+        spectrum = torch.stack(functional.spectrum(*constants, damping=self.damping))
+        return spectrum.to(constants.dt.dtype)
 
     def __getstate__(self) -> dict:
         return {**super().__getstate__(), "_known_spectrum": None}  # pyright: ignore[reportAttributeAccessIssue]

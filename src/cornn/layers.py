@@ -56,7 +56,7 @@ class CoRNN(Stack):
             and state); "separate" and "separate-pair" (the authors' separate maps); "memory" (ours, for long memory:
             large input weights, and a coupling that subtracts the accumulated input from the next one); or "uncoupled"
             (ours, for underdamped neurons: large input weights and no coupling).
-        checkpoint_every: Keep the state of every so many steps only, and compute the others again in the backward
+        checkpoint_every: Store the state only every `checkpoint_every` steps, and recompute the others in the backward
             pass. Training then needs little memory beyond the output, for the time of a second forward pass.
         backend: "auto", "reference", or one of `cornn.engine.BACKENDS`.
         precision: "exact", or "tf32" or "bf16" for large batches on a GPU. The matrix products of the steps then run

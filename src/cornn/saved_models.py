@@ -63,7 +63,7 @@ class ModelSpec:
 def describe_model(model: SequenceModel) -> ModelSpec | None:
     """Return the arguments of a model; None if its layer or its encoder is not one of this package's or PyTorch's."""
     layer, encoder = model.layer, model.encoder
-    name = next((name for name, one in MODELS.items() if type(layer) is one.layer), None)
+    name = next((name for name, entry in MODELS.items() if type(layer) is entry.layer), None)
     # A subclass may compute something else, and max_norm is not stored.
     if name is None or type(encoder) not in (nn.Identity, nn.Embedding):
         return None
@@ -138,19 +138,21 @@ def describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tenso
         settings = convert(dict[str, Any], config.get("settings"), "settings")
         name = convert(str, config.get("model"), "model")
         options = convert(dict[str, Any], config.get("layer") or {}, "layer")
-        arguments: dict[str, Any] = {own: convert(int, settings[own], own) for own in ("hidden_size", "num_layers")}
+        arguments: dict[str, Any] = {
+            constant: convert(int, settings[constant], constant) for constant in ("hidden_size", "num_layers")
+        }
         outputs, words = len(weights["head.weight"]), weights.get("encoder.weight")
         arguments["input_size"] = words.shape[1] if words is not None else _input_width(weights)
         if name == "cornn":
             # Any valid constants: those in the file replace them.
             trainable, cell = list(settings.get("trainable", ())), "layer.cells.l0."
-            for own in ("dt", "gamma", "epsilon"):
-                size = weights.get(f"{cell}{own}", weights.get(f"{cell}free_{own}"))
-                arguments[own] = 0.5 if size is None or size.dim() == 0 else [0.5] * len(size)
+            for constant in ("dt", "gamma", "epsilon"):
+                size = weights.get(f"{cell}{constant}", weights.get(f"{cell}free_{constant}"))
+                arguments[constant] = 0.5 if size is None or size.dim() == 0 else [0.5] * len(size)
             arguments |= {"damping": settings.get("damping", "explicit"), "trainable": trainable}
         read = FIRST_READ.get(str(config.get("task_name")), "last")
-    own = {} if name == "cornn" else {**FIRST_OPTIONS.get(name, {}), **options}
-    return ModelSpec(name, arguments, outputs, read, None if words is None else len(words), own)
+    constant = {} if name == "cornn" else {**FIRST_OPTIONS.get(name, {}), **options}
+    return ModelSpec(name, arguments, outputs, read, None if words is None else len(words), constant)
 
 
 def _input_width(weights: Mapping[str, Tensor]) -> int:

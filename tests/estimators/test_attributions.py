@@ -92,7 +92,7 @@ def test_those_of_a_steep_network_add_up_too(monkeypatch):
     found = model.attributions(noise)
     assert_allclose(found.sum((1, 2)), change, atol=0.01 * np.abs(found).sum((1, 2)).max())
     assert_allclose(model.attributions(noise[5:6])[0], found[5], atol=1e-4 * np.abs(found).max())
-    monkeypatch.setattr("cornn.estimators.attributions.MOST_POINTS", 8)
+    monkeypatch.setattr("cornn.estimators.attributions.MAX_POINTS", 8)
     with pytest.warns(UserWarning, match="of 40 sequences do not add up to the score"):
         model.attributions(noise)
 

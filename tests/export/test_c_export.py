@@ -323,5 +323,5 @@ def test_a_stiff_neuron_saturates_at_the_right_end(tmp_path):
 
 def test_the_metric_of_numbers_is_r2():
     truth = np.array([[1.0], [2.0], [6.0]])
-    name, measure, percent = vectors._against(SimpleNamespace(meaning="numbers"), truth, (3, 1))
+    name, measure, percent = vectors._choose_metric(SimpleNamespace(meaning="numbers"), truth, (3, 1))
     assert (name, measure(truth + 1), percent) == ("R²", pytest.approx(1 - 3 / 14), 100.0)

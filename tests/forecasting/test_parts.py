@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from cornn.forecasting import covariates, rules, seasons
-from cornn.forecasting.conformal import _increasing
+from cornn.forecasting.conformal import _make_increasing
 from cornn.forecasting.readout import COVARIATE_LAGS, ReadoutSpec
 
 
 def test_isotonic_regression():
     for values, expected in (([2, 1], [1.5, 1.5]), ([1, 3, 2, 4], [1, 2.5, 2.5, 4]), ([3, 2, 1], [2, 2, 2])):
-        np.testing.assert_allclose(_increasing(np.array(values, float), np.ones(len(values))), expected)
-    np.testing.assert_allclose(_increasing(np.array([2.0, 1.0]), np.array([3.0, 1.0])), [1.75, 1.75])
+        np.testing.assert_allclose(_make_increasing(np.array(values, float), np.ones(len(values))), expected)
+    np.testing.assert_allclose(_make_increasing(np.array([2.0, 1.0]), np.array([3.0, 1.0])), [1.75, 1.75])
 
 
 def test_before_the_first_season_the_first_value_is_repeated():
@@ -21,7 +21,7 @@ def test_before_the_first_season_the_first_value_is_repeated():
 
 def test_the_strongest_peaks_are_candidates():
     random = np.random.default_rng(0)
-    assert len(seasons._peaks(random.normal(size=600), 200)) == 12
+    assert len(seasons._find_peaks(random.normal(size=600), 200)) == 12
 
 
 def test_too_few_changes_show_no_effect_of_a_covariate():

@@ -7,7 +7,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.colors import to_rgba
 
-from cornn.plots.attributions import AGAINST, FOR, MOST_FEATURES, draw_attributions
+from cornn.plots.attributions import AGAINST, FOR, MAX_FEATURES, draw_attributions
 
 
 def coloured(panel):
@@ -40,7 +40,7 @@ def test_missing_values_have_marks_and_padding_is_cut():
 
 
 def test_of_many_features_those_with_the_largest_attributions_are_drawn():
-    count = MOST_FEATURES + 3
+    count = MAX_FEATURES + 3
     figure = draw_attributions(np.zeros((4, count)), np.tile(np.arange(count), (4, 1)))
     names = [panel.get_ylabel() for panel in figure.axes[:-1]]
     assert names == [f"feature {number}" for number in range(3, count)]

@@ -126,12 +126,12 @@ def test_errors_are_one_line(cornn, arguments, sentence):
 
 
 def test_long_sequences_are_cut():
-    assert subject_from_constants(0.1, 1.0, 1.0, hidden_size=2, length=5000).input.shape[0] == _diagnose.MOST_STEPS
+    assert subject_from_constants(0.1, 1.0, 1.0, hidden_size=2, length=5000).input.shape[0] == _diagnose.MAX_STEPS
     assert torch.isfinite(subject_from_constants(0.1, 1.0, 1.0, **SMALL).input).all()
 
 
 def test_hypotheses_use_the_requested_length(monkeypatch):
-    monkeypatch.setattr(_diagnose, "MOST_STEPS", 50)
+    monkeypatch.setattr(_diagnose, "MAX_STEPS", 50)
     subject = subject_from_constants(0.0009, 1.0, 1.0, hidden_size=2, length=5000)
     (condition,) = [one for one in diagnose(subject).conditions if one.name == "steps dt <= 1"]
     assert condition.value == pytest.approx(4.5)

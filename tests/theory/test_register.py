@@ -45,13 +45,13 @@ def test_statement_is_complete(statement):
 
 def test_counterexamples_meet_the_hypotheses_they_are_about():
     """A counterexample that misses a hypothesis shows nothing."""
-    one = against._growing("implicit")
+    one = against._make_growing("implicit")
     assert one.paper_case
     assert hypotheses.largest_r(one) >= 0.5 - 1e-12
     hub = against._hub(20, 0.05)
     assert hub.paper_case
     assert hypotheses.largest_r(hub) >= 1 - 1e-12
-    explicit = against._growing("explicit")
+    explicit = against._make_growing("explicit")
     assert hypotheses.smallest_constant(explicit, 0.5) <= 1 + 1e-12
     assert (explicit.dt < energy.paper_step_limit(explicit)).all()
 

@@ -24,13 +24,13 @@ class CustomRNNCell(Cell):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        found = engine.find_update(update)
-        self.update, self.states = update, found.state
-        rows, where = found.drives * hidden_size, {"device": device, "dtype": dtype}
+        rule = engine.find_update(update)
+        self.update, self.states = update, rule.state
+        rows, where = rule.drives * hidden_size, {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(rows, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(found.products * hidden_size, found.states * hidden_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(rule.products * hidden_size, rule.states * hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(rows, **where)) if bias else None
-        self.constants = nn.Parameter(torch.empty(len(found.parameters), hidden_size, **where))
+        self.constants = nn.Parameter(torch.empty(len(rule.parameters), hidden_size, **where))
         self.reset_parameters()
 
     @torch.no_grad()

@@ -74,12 +74,12 @@ class LEMCell(StepwiseCell):
         """Run all steps, by kernels if they support the call, otherwise step by step."""
         if backend in ("auto", "cuda") and precision == "exact":
             state = self.state_before(input, state)
-            given = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
+            inputs = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
             plain = timespans is None and lengths is None
-            reason = lem.unusable(given) if plain else "its kernel supports neither timespans nor lengths"
+            reason = lem.unusable(inputs) if plain else "its kernel supports neither timespans nor lengths"
             if reason is None:
                 with engine.no_autocast(input.device.type):
-                    output, last = lem.run(given, self.dt, every, partial(_steps, self.dt))
+                    output, last = lem.run(inputs, self.dt, every, partial(_steps, self.dt))
                     return output, split_state(last)
             if backend == "cuda":
                 raise RuntimeError(f"backend 'cuda' cannot run LEM here: {reason}; use auto or portable")
@@ -104,10 +104,10 @@ def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:
     return step
 
 
-def _steps(dt: float, given: lem.Given) -> tuple[Tensor, Tensor]:
+def _steps(dt: float, inputs: lem.Given) -> tuple[Tensor, Tensor]:
     """Run step by step; return y of every step and the last state."""
-    drive = nn.functional.linear(given.input, given.weight_ih, given.bias)
-    return unroll_steps(_stepper(given.weight_hh, given.weight_zy, dt), drive, given.state)
+    drive = nn.functional.linear(inputs.input, inputs.weight_ih, inputs.bias)
+    return unroll_steps(_stepper(inputs.weight_hh, inputs.weight_zy, dt), drive, inputs.state)
 
 
 class LEM(Layer):

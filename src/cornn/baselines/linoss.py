@@ -151,7 +151,7 @@ def convolve(M: Frame, F: Tensor, drive: Tensor, first: Tensor, steps: int, leng
     last = (lengths - 1).clamp(min=0)
     at = (slice(None), slice(None), last % size, last // size, torch.arange(len(last), device=last.device))
     z_end, x_end = (
-        torch.where(lengths > 0, part[at], given) for part, given in zip((z, x), first.unbind(2), strict=True)
+        torch.where(lengths > 0, part[at], initial) for part, initial in zip((z, x), first.unbind(2), strict=True)
     )
     return Convolved(x, z_end, x_end)
 
@@ -287,9 +287,9 @@ class LinOSSCell(nn.Module):
             features = input if self.weight_ih is None else functional.linear(input, self.weight_ih, self.bias_ih)
             normed = functional.layer_norm(features, (self.hidden_size,))
             run = self._convolve if timespans is None else functools.partial(self._scan, timespans=timespans)
-            read, ends = run(normed, _widen(state[1:]), None if lengths is None else lengths.to(input.device))
-            output = features + self._mix(read, normed)
-            end = output[-1] if lengths is None else _at(lengths, torch.cat((state[:1], output)))
+            readout, ends = run(normed, _widen(state[1:]), None if lengths is None else lengths.to(input.device))
+            output = features + self._mix(readout, normed)
+            end = output[-1] if lengths is None else _select_last(lengths, torch.cat((state[:1], output)))
             return output, split_state(torch.cat((end.unsqueeze(0), ends.to(end.dtype))))
 
     def _convolve(self, normed: Tensor, state: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -307,9 +307,9 @@ class LinOSSCell(nn.Module):
         M, F_z, F_x = frame(self.discretisation, *self.oscillators())
         first = state.unflatten(0, (2, 2)).permute(1, 3, 0, 2)
         x, *ends = convolve(M, torch.stack((F_z, F_x), -1), _widen(drive), first, steps, lengths)
-        read = x.to(normed.dtype).flatten(2).flatten(0, 1).mT @ torch.cat((self.C[0], -self.C[1]), -1).mT
-        read = read.reshape(size, chunks, batch, self.hidden_size).transpose(0, 1).flatten(0, 1)[:steps]
-        return read, torch.stack(ends).flatten(0, 1).mT
+        readout = x.to(normed.dtype).flatten(2).flatten(0, 1).mT @ torch.cat((self.C[0], -self.C[1]), -1).mT
+        readout = readout.reshape(size, chunks, batch, self.hidden_size).transpose(0, 1).flatten(0, 1)[:steps]
+        return readout, torch.stack(ends).flatten(0, 1).mT
 
     def _scan(
         self, normed: Tensor, state: Tensor, lengths: Tensor | None, *, timespans: Tensor
@@ -322,13 +322,13 @@ class LinOSSCell(nn.Module):
         driven = functional.linear(normed, self.B.flatten(0, 1)).unflatten(-1, (2, self.hidden_size))
         z_first, x_first = state.transpose(0, 1).unflatten(1, (2, 2)).unsqueeze(0).unbind(2)
         z, x = scan(M, torch.cat((z_first, F_z[1:] * driven)), torch.cat((x_first, F_x[1:] * driven)))
-        read = functional.linear(x[1:].to(normed.dtype).flatten(-2), torch.cat((self.C[0], -self.C[1]), -1))
-        ends = [part[-1] if lengths is None else _at(lengths, part) for part in (z, x)]
-        return read, torch.cat(ends, 1).transpose(0, 1)
+        readout = functional.linear(x[1:].to(normed.dtype).flatten(-2), torch.cat((self.C[0], -self.C[1]), -1))
+        ends = [part[-1] if lengths is None else _select_last(lengths, part) for part in (z, x)]
+        return readout, torch.cat(ends, 1).transpose(0, 1)
 
-    def _mix(self, read: Tensor, normed: Tensor) -> Tensor:
-        """Return what the block adds to its input; `read` is Re(C x)."""
-        y = read + self.D * normed
+    def _mix(self, readout: Tensor, normed: Tensor) -> Tensor:
+        """Return what the block adds to its input; `readout` is Re(C x)."""
+        y = readout + self.D * normed
         y = functional.dropout(functional.gelu(y), self.block_dropout, self.training)
         bias = None if self.bias_glu is None else self.bias_glu.flatten()
         y = functional.glu(functional.linear(y, self.weight_glu.flatten(0, 1), bias), -1)
@@ -342,7 +342,7 @@ def _widen(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
-def _at(lengths: Tensor, sequence: Tensor) -> Tensor:
+def _select_last(lengths: Tensor, sequence: Tensor) -> Tensor:
     """Return sequence[lengths[b], b] for each b."""
     return sequence[lengths.to(sequence.device), torch.arange(sequence.shape[1], device=sequence.device)]
 

@@ -79,14 +79,14 @@ class _SkipCell(StepwiseCell):
 
     def stepper(self) -> Step:
         def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
-            *old, chance, taken = state
-            chance, taken = chance[:, :1], taken[:, :1]
+            *old, chance, steps = state
+            chance, steps = chance[:, :1], steps[:, :1]
             u = round_straight_through(chance)
-            new = [u * one + (1 - u) * other for one, other in zip(self.advance(drive, (*old,)), old, strict=True)]
+            new = [u * now + (1 - u) * other for now, other in zip(self.advance(drive, (*old,)), old, strict=True)]
             total = new[-1] @ self.weight_skip.unsqueeze(-1)
             growth = torch.sigmoid(total if self.bias_skip is None else total + self.bias_skip)
             chance = u * growth + (1 - u) * (chance + torch.minimum(growth, 1 - chance))
-            return *new, chance.expand_as(new[0]), (taken + u).expand_as(new[0])
+            return *new, chance.expand_as(new[0]), (steps + u).expand_as(new[0])
 
         return step
 

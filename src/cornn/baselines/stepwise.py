@@ -64,7 +64,7 @@ def unroll_steps(
     for now, span, runs_on in zip(drive.unbind(0), spans, runs, strict=True):
         new = step(now, parts, span)
         if runs_on is not None:
-            new = tuple(torch.where(runs_on, one, other) for one, other in zip(new, parts, strict=True))
+            new = tuple(torch.where(runs_on, after, other) for after, other in zip(new, parts, strict=True))
         parts = new
         if every:
             outputs.append(parts[0])

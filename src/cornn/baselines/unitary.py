@@ -100,12 +100,12 @@ class UnitaryRNNCell(StepwiseCell):
         return rows.T
 
     def _rotations(self) -> tuple[Tensor, ...]:
-        phases = self.phases.to(_wide(self.phases.dtype))
+        phases = self.phases.to(_widen(self.phases.dtype))
         return torch.polar(torch.ones_like(phases), phases).unbind(0)
 
     def _reflections(self) -> tuple[Tensor, ...]:
         """Return the unit vectors v of the reflections I - 2 v v*."""
-        real, imaginary = self.reflections.to(_wide(self.reflections.dtype)).unbind(1)
+        real, imaginary = self.reflections.to(_widen(self.reflections.dtype)).unbind(1)
         vectors = torch.complex(real, imaginary)
         return (vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)).unbind(0)
 
@@ -116,13 +116,13 @@ class UnitaryRNNCell(StepwiseCell):
         return _reflect(h, reflect[1]) * rotate[2]
 
 
-def _wide(kind: torch.dtype) -> torch.dtype:
+def _widen(kind: torch.dtype) -> torch.dtype:
     """Return a type that has complex numbers: at least float32."""
     return torch.promote_types(kind, torch.float32)
 
 
 def _complex(pair: Tensor) -> Tensor:
-    real, imaginary = pair.to(_wide(pair.dtype)).chunk(2, -1)
+    real, imaginary = pair.to(_widen(pair.dtype)).chunk(2, -1)
     return torch.complex(real, imaginary)
 
 

@@ -131,13 +131,13 @@ def _print(console: Console, diagnosis: Diagnosis) -> None:
         numbers = (f"{condition.value:.4g}", f"{condition.limit:.4g}") if condition.numeric else ("", "")
         conditions.add_row(condition.name, *numbers, verdict)
     bounds = Table("proven bound", "source", "bound", "measured", "holds", box=None, header_style="bold")
-    for bound, found in diagnosis.comparisons:
-        if found is None:
+    for bound, comparison in diagnosis.comparisons:
+        if comparison is None:
             bounds.add_row(bound.statement, bound.label, "-", "-", f"n/a: requires {bound.condition}", style="dim")
         else:
-            power = "10^" if found.logarithm else ""
-            verdict = Text("yes", "green") if found.holds else Text("BROKEN", "bold red")
-            values = (f"{power}{found.bound:.4g}", f"{power}{found.measured:.4g}")
+            power = "10^" if comparison.logarithm else ""
+            verdict = Text("yes", "green") if comparison.holds else Text("BROKEN", "bold red")
+            values = (f"{power}{comparison.bound:.4g}", f"{power}{comparison.measured:.4g}")
             bounds.add_row(bound.statement, bound.label, *values, verdict)
     for table in (facts, conditions, bounds):
         console.print()

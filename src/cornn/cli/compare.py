@@ -64,7 +64,7 @@ class CompareCommand:
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
         contests = compare.select_contests(self.contests, self.models, **changes)
         place = {"device": self.device, "data": self.data}
-        experiments = [one for contest in contests for one in contest.experiments(**place).values()]
+        experiments = [experiment for contest in contests for experiment in contest.experiments(**place).values()]
         storage = self.sharing.open_storage(self.folder)
         if self.dry_run:
             _print_plan(console, contests, read_status(experiments, storage))
@@ -72,7 +72,10 @@ class CompareCommand:
         for contest in contests:
             compare.check_record(contest, self.results)
         compare.check_trials(read_status(experiments, storage))
-        start, left_before = time.monotonic(), {one.name: one.trials + len(one.seeds) for one in experiments}
+        start, left_before = (
+            time.monotonic(),
+            {experiment.name: experiment.trials + len(experiment.seeds) for experiment in experiments},
+        )
 
         write = progress_lines()
 
@@ -102,11 +105,14 @@ class CompareCommand:
 
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:
         """Write the records of all contests."""
-        paths = (compare.write_record(one, _of(one, statuses), self.results, self.sharing.workers) for one in contests)
+        paths = (
+            compare.write_record(contest, _select_statuses(contest, statuses), self.results, self.sharing.workers)
+            for contest in contests
+        )
         return [path for path in paths if path is not None]
 
 
-def _of(contest: Contest, statuses: list[Status]) -> dict[str, Status]:
+def _select_statuses(contest: Contest, statuses: list[Status]) -> dict[str, Status]:
     """Return the status of each model of a contest."""
     by_name = {status.experiment.name: status for status in statuses}
     return {entrant: by_name[contest.experiment(entrant).name] for entrant in contest.entrants}
@@ -121,8 +127,8 @@ def _print_plan(console: Console, contests: list[Contest], statuses: list[Status
             f"final runs of at most {contest.final:,}, {contest.size}",
         )
         table = Table("model", "tuned", "trials", "best", "final runs", "seconds", box=None, header_style="bold")
-        for entrant, status in _of(contest, statuses).items():
-            spent = sum(one["seconds"] or 0.0 for one in (*status.rows, *status.runs))
+        for entrant, status in _select_statuses(contest, statuses).items():
+            spent = sum(finished["seconds"] or 0.0 for finished in (*status.rows, *status.runs))
             table.add_row(
                 entrant,
                 ", ".join(status.experiment.space),

@@ -34,11 +34,11 @@ class ListCommand:
         table.add_column("", overflow="fold")  # paths are printed whole, also in a narrow terminal
         missing = []
         for name, entry in catalogue.SETS.items():
-            found = catalogue.state(name, where)
-            size = decimal(found.size) if found.size else f"{entry.megabytes} MB to download"
-            word = Text(found.status, COLOUR[found.status])
-            table.add_row(name, ", ".join(entry.tasks), word, size, found.detail)
-            missing += [name] if found.status == "missing" else []
+            state = catalogue.state(name, where)
+            size = decimal(state.size) if state.size else f"{entry.megabytes} MB to download"
+            word = Text(state.status, COLOUR[state.status])
+            table.add_row(name, ", ".join(entry.tasks), word, size, state.detail)
+            missing += [name] if state.status == "missing" else []
         line(console, f"data folder: {where}", "" if where.is_dir() else ", which does not exist")
         console.print(table)
         cached = sum(file.stat().st_size for file in (where / CACHE).glob("*") if file.is_file())
@@ -63,8 +63,8 @@ class GetCommand:
             close = difflib.get_close_matches(self.name, catalogue.SETS, n=1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             raise ValueError(f"unknown data set {self.name!r}: {hint}choose one of {', '.join(catalogue.SETS)}")
-        found = catalogue.state(self.name, where)
-        if found.status != "present":
+        state = catalogue.state(self.name, where)
+        if state.status != "present":
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=24),
@@ -76,14 +76,14 @@ class GetCommand:
 
                 def watch(file: str) -> Watch:
                     task_id = bar.add_task(Path(file).name, total=None)
-                    return lambda done, whole: bar.update(task_id, completed=done, total=whole)
+                    return lambda done, total: bar.update(task_id, completed=done, total=total)
 
                 tell = lambda sentence: line(console, sentence, style="dim")  # noqa: E731
-                found = catalogue.get(self.name, where, watch, tell)
+                state = catalogue.get(self.name, where, watch, tell)
         title = catalogue.SETS[self.name].title
-        if found.status != "present":
-            raise ValueError(f"{title} is {found.status} after the download: {found.detail}")
-        line(console, f"{title} is complete: {found.detail}, {decimal(found.size)}")
+        if state.status != "present":
+            raise ValueError(f"{title} is {state.status} after the download: {state.detail}")
+        line(console, f"{title} is complete: {state.detail}, {decimal(state.size)}")
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class DemoCommand:
 
 def _print_curves(console: Console, curves: list[Curve]) -> None:
     drawing = draw_curves(
-        {curve.title: [(one.seconds, one.error) for one in curve.evaluations] for curve in curves},
+        {curve.title: [(evaluation.seconds, evaluation.error) for evaluation in curve.evaluations] for curve in curves},
         goal=GOAL,
         title="validation error (MSE)",
         x_label="processor seconds (log scale)",

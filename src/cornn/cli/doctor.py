@@ -50,7 +50,7 @@ class DoctorCommand:
         )
         for device in devices[1:]:
             _print_sizes(console, torch.device(device))
-        for remark in _remarks():
+        for remark in _find_remarks():
             line(console, remark, style="yellow")
 
 
@@ -71,7 +71,7 @@ def _print_sizes(console: Console, device: torch.device) -> None:
     console.print("For other sizes, coRNN uses the graph backend and other models use PyTorch.", style="dim")
 
 
-def _remarks() -> Iterator[str]:
+def _find_remarks() -> Iterator[str]:
     """Yield what makes this installation slower than it could be."""
     if not c.LIBRARY.exists():
         yield (

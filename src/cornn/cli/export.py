@@ -78,14 +78,14 @@ def _onnx(command: ExportCommand, console: Console) -> None:
 
     trained = load_trained(command.source)
     options = OnnxOptions(command.state, command.lengths, command.timespans)
-    written = to_onnx(trained, command.place("model.onnx"), options)
-    for kind, ports in (("inputs:", written.inputs), ("outputs:", written.outputs)):
+    exported = to_onnx(trained, command.place("model.onnx"), options)
+    for kind, ports in (("inputs:", exported.inputs), ("outputs:", exported.outputs)):
         described = "; ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in ports.items())
         line(console, f"{kind} {described}")
     line(
         console,
-        f"largest deviation of onnxruntime from PyTorch: {written.deviation:.0e} of the largest value; "
-        f"wrote {written.size:,} bytes to {written.path}",
+        f"largest deviation of onnxruntime from PyTorch: {exported.deviation:.0e} of the largest value; "
+        f"wrote {exported.size:,} bytes to {exported.path}",
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # scikit-learn is an extra, which other commands do not need
 
 __all__ = ["FitCommand"]
 
-MOST_CLASSES = 12  # maximum number of classes or steps in the tables of the terminal
+MAX_CLASSES = 12  # maximum number of classes or steps in the tables of the terminal
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class FitCommand:
         """Return the fields of `FitOptions`. This command has all of them except `settings`."""
         from cornn.fitting import FitOptions
 
-        own = (
+        method_names = (
             "method",
             "neurons",
             "hidden_size",
@@ -162,8 +162,8 @@ class FitCommand:
             "known_future",
             "candidates",
         )
-        given = {name: getattr(self, name) for name in (*own, "dt", "gamma", "epsilon")}
-        settings = {name: value for name, value in given.items() if value is not None} | {"device": self.device}
+        values = {name: getattr(self, name) for name in (*method_names, "dt", "gamma", "epsilon")}
+        settings = {name: value for name, value in values.items() if value is not None} | {"device": self.device}
         if self.balanced:
             settings["class_weight"] = "balanced"
         if self.causal:
@@ -186,14 +186,14 @@ class FitCommand:
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=console, transient=True) as bar:
-            shown = bar.add_task("reading and fitting", total=None, left="")  # only a network has epochs
+            bar_task = bar.add_task("reading and fitting", total=None, left="")  # only a network has epochs
 
             def watch(row: dict[str, float]) -> None:
                 epoch, epochs = int(row["epoch"]), int(row["epochs"])
                 words = f"epoch {epoch} of {epochs}, loss {_losses(row)}"
-                bar.update(shown, completed=epoch, total=epochs, description=words, left="left")
+                bar.update(bar_task, completed=epoch, total=epochs, description=words, left="left")
 
-            return work(watch, lambda words: bar.update(shown, description=words, left=""))
+            return work(watch, lambda words: bar.update(bar_task, description=words, left=""))
 
     def _conclude(self, console: Console, finished: "FitResult") -> None:
         out = finished.folder
@@ -253,18 +253,18 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         return
     if evaluation.classes:
         table = Table("class", "precision", "recall", "sequences", box=None, header_style="bold")
-        for own in evaluation.class_scores()[:MOST_CLASSES]:
-            table.add_row(own.name, show(own.precision), show(own.recall), str(own.count))
+        for score in evaluation.class_scores()[:MAX_CLASSES]:
+            table.add_row(score.name, show(score.precision), show(score.recall), str(score.count))
         console.print(table)
-    if evaluation.confusion and len(evaluation.classes) <= MOST_CLASSES:
+    if evaluation.confusion and len(evaluation.classes) <= MAX_CLASSES:
         table = Table("true \\ predicted", *evaluation.classes, box=None, header_style="bold")
         for name, row in zip(evaluation.classes, evaluation.confusion, strict=True):
             table.add_row(name, *map(str, row))
         console.print(table)
     if evaluation.ahead:
         table = Table("steps ahead", "RMSE", "RMSE of the best trivial rule", box=None, header_style="bold")
-        for step, (own, idle) in list(enumerate(evaluation.ahead, 1))[:MOST_CLASSES]:
-            table.add_row(str(step), f"{own:.4g}", f"{idle:.4g}")
+        for step, (error, idle) in list(enumerate(evaluation.ahead, 1))[:MAX_CLASSES]:
+            table.add_row(str(step), f"{error:.4g}", f"{idle:.4g}")
         console.print(table)
     if evaluation.table:
         names = list(next(iter(evaluation.table.values())))

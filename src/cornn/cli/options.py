@@ -109,34 +109,34 @@ def parse_train(
     simple: list[tuple[str, Any, Any]] = _choices(start)
     simple += [option for name in MAIN if (option := _setting(base, name)) is not None]
     panels: list[tuple[str, Any, Any]] = []
-    task = [_setting(base, one.name) for one in fields(base.task)]
+    task = [_setting(base, setting.name) for setting in fields(base.task)]
     for group, about, options in [
         ("task", inspect.getdoc(type(base.task)), task),
         *((group, about, [_setting(base, name) for name in names]) for group, (about, names) in GROUPS.items()),
     ]:
-        if known := [one for one in options if one is not None]:
+        if known := [option for option in options if option is not None]:
             panel = make_dataclass(group, known, namespace={"__doc__": about})
             panels.append((group, panel, field(default_factory=panel)))
     groups = [group for group, _, _ in panels]
-    command_fields = [one for one in fields(command) if one.name not in hidden]
-    for one in command_fields:
-        default = one.default_factory() if one.default_factory is not MISSING else one.default
-        option = make_option(command, one.name, default)
+    command_fields = [item for item in fields(command) if item.name not in hidden]
+    for item in command_fields:
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        option = make_option(command, item.name, default)
         (panels if is_dataclass(default) else simple).append(option)
     options = parse(
         make_dataclass("Options", simple + panels), prog, arguments, description=_description(command, base)
     )
     overrides: dict[str, Any] = {}
     for source in (options, *(getattr(options, group) for group in groups)):
-        for one in fields(source):
-            found, value = _find(base, one.name), getattr(source, one.name)
-            unchanged = found is None or value is None or (isinstance(value, bool) and value == getattr(*found))
-            overrides |= {} if unchanged else {one.name: value}
-    return overrides, {one.name: getattr(options, one.name) for one in command_fields}
+        for item in fields(source):
+            location, value = _find(base, item.name), getattr(source, item.name)
+            unchanged = location is None or value is None or (isinstance(value, bool) and value == getattr(*location))
+            overrides |= {} if unchanged else {item.name: value}
+    return overrides, {item.name: getattr(options, item.name) for item in command_fields}
 
 
 def _reject_settings_of_other_models(base: Train, arguments: Sequence[str]) -> None:
-    settings = {one.name for one in fields(CoRNNSpec)} | {"layer"}
+    settings = {item.name for item in fields(CoRNNSpec)} | {"layer"}
     for word in arguments:
         name = word.removeprefix("--").removeprefix("no-").partition("=")[0].replace("-", "_")
         if word.startswith("--") and name in settings and _find(base, name) is None:
@@ -147,9 +147,9 @@ def _reject_settings_of_other_models(base: Train, arguments: Sequence[str]) -> N
 def _choices(start: Start) -> list[tuple[str, Any, Any]]:
     """Return the options that chose the start, for the help."""
     return [
-        make_option(Choices, "recipe", None, shown=start.config.recipe),
-        make_option(Choices, "model", None, shown=start.config.model.name),
-        make_option(Choices, "config", None, shown=start.file),
+        make_option(Choices, "recipe", None, default_shown=start.config.recipe),
+        make_option(Choices, "model", None, default_shown=start.config.model.name),
+        make_option(Choices, "config", None, default_shown=start.file),
     ]
 
 
@@ -168,8 +168,8 @@ def _find(config: Train, name: str) -> tuple[Any, str] | None:
     """Return the part of the configuration that has a setting, and the name of the field; None without one."""
     part, attribute = RENAMED.get(name, (None, name))
     parts = ("model", "optimiser", "budget", "place", "task") if part is None else (part,)
-    for owner in (config, *(getattr(config, one) for one in parts)):
-        if attribute in {one.name for one in fields(owner)} and not is_dataclass(getattr(owner, attribute)):
+    for owner in (config, *(getattr(config, name_of_part) for name_of_part in parts)):
+        if attribute in {item.name for item in fields(owner)} and not is_dataclass(getattr(owner, attribute)):
             return owner, attribute
     return None
 
@@ -179,15 +179,15 @@ def _setting(config: Train, name: str) -> tuple[str, Any, Any] | None:
 
     The option is None unless the user gives it, but a flag has its present value. The help shows the present value.
     """
-    found = _find(config, name)
-    if found is None:
+    location = _find(config, name)
+    if location is None:
         return None
-    owner, attribute = found
+    owner, attribute = location
     value = getattr(owner, attribute)
     if isinstance(value, bool):
         return make_option(type(owner), attribute, value, pairs=True)
     hint = Union[_without_ranges(get_type_hints(type(owner), include_extras=True)[attribute]), None]  # noqa: UP007
-    return name, *make_option(type(owner), attribute, None, hint=hint, shown=value)[1:]
+    return name, *make_option(type(owner), attribute, None, hint=hint, default_shown=value)[1:]
 
 
 def _without_ranges(hint: Any) -> Any:
@@ -196,9 +196,9 @@ def _without_ranges(hint: Any) -> Any:
     if origin is Annotated:
         return _without_ranges(parts[0])
     if origin is tuple:
-        return tuple[tuple(one if one is Ellipsis else _without_ranges(one) for one in parts)]  # pyright: ignore
+        return tuple[tuple(part if part is Ellipsis else _without_ranges(part) for part in parts)]  # pyright: ignore
     is_single = origin not in (Union, UnionType)
-    return hint if is_single else Union[tuple(_without_ranges(one) for one in parts)]  # noqa: UP007  # pyright: ignore
+    return hint if is_single else Union[tuple(_without_ranges(part) for part in parts)]  # noqa: UP007  # pyright: ignore
 
 
 def _description(command: type, base: Train) -> str:

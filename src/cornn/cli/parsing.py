@@ -61,15 +61,15 @@ def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = 
 def parse_command(kind: type, prog: str, arguments: Sequence[str], example: str | None = None) -> Any:
     """Parse arguments into the dataclass of a command; its help shows no empty defaults and no redundant --no-X."""
     options = []
-    for one in fields(kind):
-        default = one.default_factory() if one.default_factory is not MISSING else one.default
-        options.append(make_option(kind, one.name, default))
+    for item in fields(kind):
+        default = item.default_factory() if item.default_factory is not MISSING else item.default
+        options.append(make_option(kind, item.name, default))
     parsed = parse(make_dataclass(kind.__name__, options), prog, arguments, example, description=inspect.getdoc(kind))
-    return kind(**{one.name: getattr(parsed, one.name) for one in fields(kind)})
+    return kind(**{item.name: getattr(parsed, item.name) for item in fields(kind)})
 
 
 def make_option(
-    kind: type, name: str, default: Any, pairs: bool = False, *, hint: Any = None, shown: Any = None
+    kind: type, name: str, default: Any, pairs: bool = False, *, hint: Any = None, default_shown: Any = None
 ) -> tuple[str, Any, Any]:
     """Return a field for `make_dataclass` with the help text that is the docstring of the original field.
 
@@ -79,7 +79,7 @@ def make_option(
         default: Its default, or MISSING.
         pairs: Whether a flag that is off by default has the option --no-X too.
         hint: Its type, in place of the original one.
-        shown: The default that the help shows, in place of None.
+        default_shown: The default that the help shows, in place of None.
     """
     hint = get_type_hints(kind, include_extras=True)[name] if hint is None else hint
     default_field = field() if default is MISSING else field(default_factory=lambda: default)
@@ -88,7 +88,11 @@ def make_option(
     if default is False and not pairs:
         hint = tyro.conf.FlagCreatePairsOff[hint]
     default_hint = (
-        None if default is MISSING else _format_default if shown is None else _format_default(_format_words(shown))
+        None
+        if default is MISSING
+        else _format_default
+        if default_shown is None
+        else _format_default(_format_words(default_shown))
     )
     about = tyro.conf.arg(help=_docstrings(kind).get(name), help_behavior_hint=default_hint)
     return name, Annotated[hint, about], default_field
@@ -101,7 +105,7 @@ def _format_default(value: str) -> str:
 def _format_words(value: Any) -> str:
     """Write a value as it is typed on the command line."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name} {_format_words(one)}" for name, one in value.items())
+        return " ".join(f"{name} {_format_words(item)}" for name, item in value.items())
     return " ".join(map(_format_words, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -110,9 +114,9 @@ def _docstrings(kind: type) -> dict[str, str]:
     """Field -> its docstring."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # pyright: ignore
     texts = {}
-    for one, following in pairwise(body):
-        if isinstance(one, ast.AnnAssign) and isinstance(following, ast.Expr):
-            texts[one.target.id] = " ".join(following.value.value.split())  # pyright: ignore
+    for statement, following in pairwise(body):
+        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+            texts[statement.target.id] = " ".join(following.value.value.split())  # pyright: ignore
     return texts
 
 

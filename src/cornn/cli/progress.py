@@ -35,7 +35,7 @@ SECONDS_BETWEEN_UPDATES = 0.1
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """The options of the output."""
+    """What the command prints."""
 
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the closing lines only."""
@@ -80,8 +80,8 @@ def run_with_progress(console: Console, output: OutputOptions, folder: Path, wor
             watches.append(_bar(console, stack) if console.is_terminal else _lines())
 
         def watch(progress: Progress) -> None:
-            for one in watches:
-                one(progress)
+            for callback in watches:
+                callback(progress)
 
         return work(watch)
 

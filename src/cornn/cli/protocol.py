@@ -90,9 +90,9 @@ class ProtocolCommand:
         }
         finish = partial(reproduce.record_runs, results=self.results, about={"protocol": about})
         status = self._work(console, replace(experiment, seeds=left), finish=finish)
-        for one in status.runs:
-            test = f"failed: {one.get('failed')}" if one["test"] is None else f"{one['test']:.4f}"
-            line(console, f"  seed {one['seed']}: {status.task.metric} {test}")
+        for run in status.runs:
+            test = f"failed: {run.get('failed')}" if run["test"] is None else f"{run['test']:.4f}"
+            line(console, f"  seed {run['seed']}: {status.task.metric} {test}")
         if not status.left:
             reproduce.check_recorded(experiment, self.results)
 
@@ -123,8 +123,8 @@ class ProtocolCommand:
 def _explain_missing_file(results: Path) -> str:
     """Return the error about a missing protocol file, with the files there are."""
     folder = results / "protocols"
-    found = set(folder.glob("*.json"))
-    files = sorted(found - set(map(chosen_path, found)), key=lambda file: file.stem)
+    present = set(folder.glob("*.json"))
+    files = sorted(present - set(map(chosen_path, present)), key=lambda file: file.stem)
     if files:
         return f"choose a protocol: {', '.join(file.stem for file in files)}; for example `cornn protocol {files[0]}`"
     return (

@@ -44,8 +44,8 @@ class ReportCommand:
 
 def _missing(results: records.Results) -> list[tuple[str, str, int]]:
     """Return the experiments without all their runs, and how many are missing."""
-    missing = [(one, len(reproduce.missing(one, results))) for one in reproduce.plan(["all"])]
-    return [(one.base.task.name, one.name, seeds) for one, seeds in missing if seeds]
+    missing = [(experiment, len(reproduce.missing(experiment, results))) for experiment in reproduce.plan(["all"])]
+    return [(experiment.base.task.name, experiment.name, seeds) for experiment, seeds in missing if seeds]
 
 
 def _collect(sources: Sequence[Path]) -> list[Path]:
@@ -58,10 +58,10 @@ def _collect(sources: Sequence[Path]) -> list[Path]:
 
 def _runs(source: Path) -> list[Path]:
     """Return the finished runs in a folder of several seeds, or the folder itself."""
-    found = find_runs(source)
-    if found == [source]:
-        return found
-    done = [folder for folder in found if is_saved(folder) and open_run(folder).result is not None]
+    folders = find_runs(source)
+    if folders == [source]:
+        return folders
+    done = [folder for folder in folders if is_saved(folder) and open_run(folder).result is not None]
     if not done:
         raise ValueError(f"no seed of {source} has finished: continue with `cornn resume {source}`")
     return done

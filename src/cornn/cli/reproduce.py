@@ -36,7 +36,7 @@ class ReproduceCommand:
     targets: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """The experiments to run."""
     seeds: int | None = None
-    """Number of seeds per experiment, in place of its own."""
+    """Number of seeds per experiment. Default: that of each experiment."""
     budget_minutes: float | None = None
     """Time limit: no experiment is started that would exceed it, judging by recorded times. Unfinished runs are
     saved and continue next time."""
@@ -58,13 +58,13 @@ class ReproduceCommand:
         console = screen()
         ends = compute_end(None if self.budget_minutes is None else 60 * self.budget_minutes, "--budget-minutes")
         plan = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
-        left = [(one, reproduce.missing(one, self.results)) for one in plan]
+        left = [(experiment, reproduce.missing(experiment, self.results)) for experiment in plan]
         _print_plan(console, left, self.results)
         if self.dry_run:
             return
         if {"heuristics", "all"} & set(self.targets):
             _draw_heuristics(console, self.folder)
-        experiments = [replace(one, seeds=seeds) for one, seeds in left if seeds]
+        experiments = [replace(experiment, seeds=seeds) for experiment, seeds in left if seeds]
         if not experiments:
             return
 
@@ -81,7 +81,7 @@ class ReproduceCommand:
                 prepare=silence_libraries,
                 follow=follow,
                 finish=partial(reproduce.record_runs, results=self.results),
-                expected=partial(_expected, results=self.results),
+                expected=partial(_estimate_seconds, results=self.results),
                 ends=ends,
             )
 
@@ -92,19 +92,19 @@ class ReproduceCommand:
 
     def _conclude(self, console: Console, status: Status) -> None:
         """Print the results of an experiment."""
-        name, known = status.experiment.name, {one["seed"] for one in status.runs}
-        for one in status.runs:
-            if one["seed"] in status.experiment.seeds:
-                failed = f"failed: {one.get('failed')}"
-                text = failed if one["test"] is None else f"{status.task.metric} {one['test']:.4f}"
-                line(console, f"  {name}, seed {one['seed']}: {text}")
+        name, known = status.experiment.name, {run["seed"] for run in status.runs}
+        for run in status.runs:
+            if run["seed"] in status.experiment.seeds:
+                failed = f"failed: {run.get('failed')}"
+                text = failed if run["test"] is None else f"{status.task.metric} {run['test']:.4f}"
+                line(console, f"  {name}, seed {run['seed']}: {text}")
         if skipped := [seed for seed in status.experiment.seeds if seed not in known]:
             line(console, f"{name}: seeds {skipped} left, over the time limit", style="dim")
         else:
             reproduce.check_recorded(status.experiment, self.results)
 
 
-def _expected(experiment: Experiment, results: Path) -> float:
+def _estimate_seconds(experiment: Experiment, results: Path) -> float:
     """Return the seconds that the runs of an experiment take, by recorded times; 0 if there are none."""
     return (reproduce.seconds_per_run(experiment, results) or 0.0) * len(experiment.seeds)
 
@@ -127,13 +127,13 @@ def _print_plan(console: Console, left: list[tuple[Experiment, tuple[int, ...]]]
     for title in ("recorded", "to run", "minutes"):
         table.add_column(title)
     total, unknown = 0.0, 0
-    for one, seeds in left:
-        seconds = reproduce.seconds_per_run(one, results)
+    for experiment, seeds in left:
+        seconds = reproduce.seconds_per_run(experiment, results)
         minutes = None if seconds is None else seconds * len(seeds) / 60
         total += minutes or 0.0
         unknown += len(seeds) if minutes is None else 0
-        shown = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
-        table.add_row(one.name, str(len(one.seeds) - len(seeds)), str(len(seeds)), shown)
+        words = "?" if minutes is None and seeds else f"{minutes or 0:.1f}"
+        table.add_row(experiment.name, str(len(experiment.seeds) - len(seeds)), str(len(seeds)), words)
     console.print(table)
     runs = sum(len(seeds) for _, seeds in left)
     note = f"; the time of {unknown} is unknown" if unknown else ""

@@ -77,8 +77,8 @@ class SearchCommand:
                 followers.append(_follow_with_bar(console, stack) if console.is_terminal else _follow_with_text())
 
             def follow(status: Status, progress: Progress | None) -> None:
-                for one in followers:
-                    one(status, progress)
+                for follower in followers:
+                    follower(status, progress)
 
             options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow}
             (status,) = run_experiments([experiment], storage, out, **options)
@@ -100,8 +100,8 @@ def parse(arguments: Sequence[str]) -> SearchCommand:
     task, rest = choose_task("search", TASKS, arguments)
     prog = f"cornn search {task}"
     start, rest = choose_start(prog, task, rest, next(iter(PAPER.get(task, {})), None))
-    overrides, own = parse_train(SearchCommand, prog, rest, start, hidden=("train", "given"))
-    return SearchCommand(start.config.override(**overrides), given=tuple(overrides), **own)
+    overrides, values = parse_train(SearchCommand, prog, rest, start, hidden=("train", "given"))
+    return SearchCommand(start.config.override(**overrides), given=tuple(overrides), **values)
 
 
 def _describe(console: Console, experiment: Experiment, storage: Storage, out: Path) -> None:

@@ -16,5 +16,5 @@ def spell_option(argument: Argument) -> str:
     if value is False:
         return f"--no-{name.replace('_', '-')}"
     values = value if isinstance(value, list | tuple) else () if value is None or value is True else (value,)
-    words = (shlex.quote(str(one)) for one in values if name == argument.name)
+    words = (shlex.quote(str(word)) for word in values if name == argument.name)
     return " ".join([f"--{name.replace('_', '-')}", *words])

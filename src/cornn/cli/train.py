@@ -75,8 +75,8 @@ def parse(arguments: Sequence[str]) -> TrainCommand:
     task, rest = choose_task("train", TASKS, arguments)
     prog = f"cornn train {task}"
     start, rest = choose_start(prog, task, rest)
-    overrides, own = parse_train(TrainCommand, prog, rest, start, hidden=("train",))
-    return TrainCommand(start.config.override(**overrides), **own)
+    overrides, values = parse_train(TrainCommand, prog, rest, start, hidden=("train",))
+    return TrainCommand(start.config.override(**overrides), **values)
 
 
 def _introduce(console: Console, config: Train, task: Task, model: SequenceModel) -> None:

@@ -19,7 +19,7 @@ __all__ = ["WorkerOptions", "compute_end", "stoppable"]
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """The options of shared work."""
+    """How several processes share the work."""
 
     storage: Annotated[str | None, tyro.conf.arg(help_behavior_hint="")] = None
     """Database that workers share, such as postgresql://USER@HOST/DATABASE; or memory, for one worker without

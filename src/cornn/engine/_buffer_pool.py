@@ -40,7 +40,7 @@ def _take(size: int) -> mmap.mmap:
     return fresh
 
 
-def _give_back(block: mmap.mmap) -> None:
+def _return_buffer(block: mmap.mmap) -> None:
     _spare.append(block)
     while sum(map(len, list(_spare))) > SPARE_BYTES:
         _spare.pop(0)
@@ -55,7 +55,7 @@ def take_buffer(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     block = _take(size)
     # Only the tensor's storage refers to the lease, so the lease ends with the tensor.
     lease = (ctypes.c_char * len(block)).from_buffer(block)
-    weakref.finalize(lease, _give_back, block).atexit = False
+    weakref.finalize(lease, _return_buffer, block).atexit = False
     tensor = torch.frombuffer(lease, dtype=dtype, count=count).view(shape)
     filled = torch.utils.deterministic.fill_uninitialized_memory  # pyright: ignore[reportAttributeAccessIssue]
     if filled and torch.are_deterministic_algorithms_enabled():

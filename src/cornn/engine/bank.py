@@ -126,7 +126,7 @@ def _pool_cuda_part(bank: Bank, data: Sequences, memory: Memory | None, device: 
         sums = None if memory is None else move(memory.sums[:, :, lanes])
         times = None if table is None else (move(table.durations), move(table.span), table.transitions)
         features = torch.empty(len(data), bank.stats, part.neurons, device=device)
-        given = bank_cuda.Arguments(
+        arguments = bank_cuda.Arguments(
             input=input,
             starts=starts,
             times=times,
@@ -140,7 +140,7 @@ def _pool_cuda_part(bank: Bank, data: Sequences, memory: Memory | None, device: 
             sums=sums,
             elapsed=elapsed,
         )
-        bank_cuda.launch_pool(given, GROUP, bank.plain)
+        bank_cuda.launch_pool(arguments, GROUP, bank.plain)
         if memory is not None and sums is not None:
             memory.sums[:, :, lanes] = sums.cpu().numpy()
         parts.append(features.cpu().numpy())

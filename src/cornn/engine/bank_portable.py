@@ -100,17 +100,17 @@ def _pool_part(bank: Bank, data: Sequences, memory: Memory | None, device: torch
                 values[-3] = torch.where(active, torch.maximum(x, values[-3]), values[-3])
                 values[-2] = values[-2] + x * duration
                 values[-1] = values[-1] + x * x * duration
-    found = []
+    features = []
     for values in variables:
         for j in range(levels):
             share, moment, _, longest = values[1 + 4 * j : 5 + 4 * j]
-            found += [share / time, moment / torch.where(share > 0, share, 1) / time, longest / time]
+            features += [share / time, moment / torch.where(share > 0, share, 1) / time, longest / time]
         if plain:
-            found += [values[-3], values[-2] / time, (values[-1] / time).sqrt(), values[0]]
+            features += [values[-3], values[-2] / time, (values[-1] / time).sqrt(), values[0]]
     if memory is not None:
         memory.sums[:] = torch.stack([value for values in variables for value in values], 1).cpu().numpy()
         memory.elapsed[:] = time[:, 0].cpu().numpy()
-    return torch.stack(found, 1).cpu().numpy()
+    return torch.stack(features, 1).cpu().numpy()
 
 
 def compute_states(bank: Bank, data: Sequences, rows: NDArray[np.int64]) -> NDArray[np.float32]:

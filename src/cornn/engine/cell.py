@@ -95,18 +95,20 @@ class _Step(torch.autograd.Function):
     def backward(ctx, grad_y, grad_z):
         input, y, z, *tensors, force = ctx.saved_tensors
         weights, none = CellWeights(*tensors), (None, None)  # for the weights together, and the damping
-        given, needs = (input, y, z, *weights[:3]), ctx.needs_input_grad[len(none) :]
+        inputs, needs = (input, y, z, *weights[:3]), ctx.needs_input_grad[len(none) :]
         if grad_y is None and grad_z is None:
             return *none, *(None for _ in needs)
         if torch.is_grad_enabled() or not is_eager((grad_y, grad_z)):
             equations = functools.partial(_equations, weights, ctx.damping)
-            return *none, *by_autograd(equations, given, (grad_y, grad_z), needs)
+            return *none, *by_autograd(equations, inputs, (grad_y, grad_z), needs)
         grads = (None if grad is None else grad.contiguous() for grad in (grad_y, grad_z))
-        found = [torch.empty_like(x) if need and x is not None else None for x, need in zip(given, needs, strict=True)]
+        grads_of_weights = [
+            torch.empty_like(x) if need and x is not None else None for x, need in zip(inputs, needs, strict=True)
+        ]
         _, backward = _passes(input.dtype)  # pyright: ignore[reportGeneralTypeIssues]
-        others = None, None, force, *grads, *found, torch.empty_like(force)
+        others = None, None, force, *grads, *grads_of_weights, torch.empty_like(force)
         backward(_call(weights, ctx.damping, input, y, z, *others))
-        return *none, *found
+        return *none, *grads_of_weights
 
 
 def _equations(weights: CellWeights, damping: str, input, y, z, V, b, R) -> tuple[Tensor, Tensor]:

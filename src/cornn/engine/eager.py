@@ -58,8 +58,12 @@ def _join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
 def _differentiable(ctx, given: Given, after: After, needs: Needs) -> tuple[Tensor | None, ...]:
     """Compute the gradients by the registered operator, which can be differentiated again."""
     scales: Scales | None = ctx.scales
-    found = recurrence_backward(*after, *apply_scales(given, scales), *options(ctx.backend, ctx.request), needs)
-    gradients = Gradients._make(gradient if need else None for gradient, need in zip(found, needs, strict=True))
+    gradients_found = recurrence_backward(
+        *after, *apply_scales(given, scales), *options(ctx.backend, ctx.request), needs
+    )
+    gradients = Gradients._make(
+        gradient if need else None for gradient, need in zip(gradients_found, needs, strict=True)
+    )
     if scales is None:
         return gradients
     weights = (None if x is None else x * scale for x, scale in zip(gradients[2:5], scales, strict=True))

@@ -142,7 +142,7 @@ def _for_weight(drive: Tensor, given: Given, after: After, rounded: bool) -> Ten
     return gradient
 
 
-def _with_one(input: Tensor) -> Tensor:
+def _append_ones(input: Tensor) -> Tensor:
     """Append a feature that is always 1."""
     return torch.nn.functional.pad(input, (0, 1), value=1.0)
 
@@ -153,7 +153,7 @@ def for_input_map(
     """Return the gradients of V and b from that of the drive."""
     input = given.input
     if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
-        gradient = _over_steps(drive, _with_one(input))
+        gradient = _over_steps(drive, _append_ones(input))
         return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
     flat = _flat(drive)
     return _for_input_weight(flat, _flat(input)) if need_weight else None, _for_bias(flat) if need_bias else None
@@ -202,7 +202,7 @@ def gradients(
     for_input = None
     if needs.input:
         for_input = drive if given.input_weight is None else drive @ given.input_weight
-    found = Gradients(
+    result = Gradients(
         for_input,
         steps.state if needs.state else None,
         for_input_weight,
@@ -211,4 +211,4 @@ def gradients(
         steps.parameters if needs.parameters else None,
         steps.timespans if needs.timespans else None,
     )
-    return scale_(found, scales)
+    return scale_(result, scales)

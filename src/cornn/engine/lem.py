@@ -85,7 +85,7 @@ def run(given: Given, dt: float, every: bool, steps: Steps) -> tuple[Tensor, Ten
     _check(given)
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given):
         return _Kernels.apply(steps, dt, *given)  # pyright: ignore[reportReturnType]
-    output, _, _, last = forward(given, _number(dt, given.input), every, keep=False)
+    output, _, _, last = forward(given, _to_tensor(dt, given.input), every, keep=False)
     return given.input.new_empty(0) if output is None else output, last
 
 
@@ -100,14 +100,14 @@ def _check(given: Given) -> None:
         check_tensor("bias", bias, (GATES * hidden,), input)
 
 
-def _number(dt: float, like: Tensor) -> Tensor:
+def _to_tensor(dt: float, like: Tensor) -> Tensor:
     return torch.full((1,), dt, dtype=like.dtype, device=like.device)
 
 
 class _Kernels(torch.autograd.Function):
     @staticmethod
     def forward(ctx, steps, dt, *tensors):
-        given, ctx.steps, number = Given(*tensors), steps, _number(dt, tensors[0])
+        given, ctx.steps, number = Given(*tensors), steps, _to_tensor(dt, tensors[0])
         output, kept, memory, last = forward(given, number, every=True, keep=True)
         ctx.save_for_backward(*given, number, output, kept, memory)
         ctx.set_materialize_grads(False)

@@ -78,8 +78,8 @@ def by_autograd(
         pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
         inputs = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
         results, weights = zip(*pairs, strict=True)
-        found = iter(torch.autograd.grad(results, inputs, weights, create_graph=again, allow_unused=True))
-    return [next(found) if need else None for need in needs]
+        computed = iter(torch.autograd.grad(results, inputs, weights, create_graph=again, allow_unused=True))
+    return [next(computed) if need else None for need in needs]
 
 
 def _setup(ctx, inputs, output) -> None:
@@ -114,8 +114,8 @@ def _gradients(ctx, *grads):
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True)
         present = [x for x in variables if x is not None]
         second = torch.autograd.grad(first, present, seconds, create_graph=again, allow_unused=True)
-    found = iter(second)
-    for_output, for_last, *for_arguments = [None if x is None else next(found) for x in variables]
+    computed = iter(second)
+    for_output, for_last, *for_arguments = [None if x is None else next(computed) for x in variables]
     # None for the output and the trail: the gradient depends on them only through the arguments.
     for_tensors = (*After(for_output, for_last, None, None), *for_arguments)  # pyright: ignore[reportArgumentType]
     return *for_tensors, *(None,) * (ctx.count - len(for_tensors))

@@ -32,7 +32,7 @@ SMOOTHING = 0.25
 """Width of the smooth threshold, as a share of the standard deviation of the trajectory."""
 POINTS = 8
 """Points between the constant sequence and the sequence at which a network's gradient is taken first."""
-MORE_POINTS, MOST_POINTS = 4, 512
+MORE_POINTS, MAX_POINTS = 4, 512
 """By this factor there are more points, up to so many, where attributions do not add up."""
 TOLERANCE = 0.01
 """Share of the sum of their sizes by which attributions may miss the change of the score."""
@@ -62,17 +62,17 @@ def attribute_network(
         Attributions, shape (sequences, longest, features); 0 past the end of a sequence.
     """
     data = preparation(list(sequences))
-    found = np.zeros((len(sequences), *data.input.shape[::2]))
+    attributions = np.zeros((len(sequences), *data.input.shape[::2]))
     count = max(1, min(SEQUENCES_AT_ONCE, STEPS_AT_ONCE // (POINTS * len(data.input))))
     steep = 0
     try:
         model.to(device)
         for index in torch.arange(len(sequences)).split(count):
             points = POINTS
-            while len(index) and points <= MOST_POINTS:
+            while len(index) and points <= MAX_POINTS:
                 by = torch.from_numpy(weights[index.numpy()]).to(data.input)
                 parts, wrong = _integrate(model, data.rows(index).to(device), by.to(device), points)
-                found[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()
+                attributions[index.numpy(), : len(parts)] = parts.swapaxes(0, 1).cpu().numpy()
                 index, points = index[wrong.cpu()], MORE_POINTS * points
             steep += len(index)
     finally:
@@ -84,7 +84,7 @@ def attribute_network(
             stacklevel=3,
         )
     # The marks of missing values, if there are any, come after the values.
-    return found.reshape(*found.shape[:2], -1, len(preparation.mean)).sum(2)
+    return attributions.reshape(*attributions.shape[:2], -1, len(preparation.mean)).sum(2)
 
 
 def _integrate(model: SequenceModel, batch: PaddedBatch, by: Tensor, points: int) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ def _integrate(model: SequenceModel, batch: PaddedBatch, by: Tensor, points: int
     parts = batch.input * total / points
     with torch.no_grad(), no_tf32():
         ends = (batch, batch._replace(input=torch.zeros_like(batch.input)))
-        last, start = ((apply_model(model, own, every=False) * by).sum(1).double() for own in ends)
+        last, start = ((apply_model(model, inputs, every=False) * by).sum(1).double() for inputs in ends)
     return parts, (parts.sum((0, 2)) - (last - start)).abs() > TOLERANCE * parts.abs().sum((0, 2))
 
 
@@ -130,13 +130,13 @@ def attribute_bank(
         Attributions, shape (sequences, longest, features); 0 past the end of a sequence.
     """
     bank, features = fitted.bank, fitted.inputs.features
-    found = np.zeros((len(sequences), max(len(own.values) for own in sequences), features))
-    for number, (sequence, own) in enumerate(zip(sequences, weights, strict=True)):
+    attributions = np.zeros((len(sequences), max(len(sequence.values) for sequence in sequences), features))
+    for number, (sequence, direction) in enumerate(zip(sequences, weights, strict=True)):
         data = fitted.inputs([sequence])
-        by_feature = (readout.weight @ own).astype(np.float32).reshape(bank.stats, bank.neurons)
+        by_feature = (readout.weight @ direction).astype(np.float32).reshape(bank.stats, bank.neurons)
         parts = data.input * _input_gradient(bank, data, by_feature)
-        found[number, : len(parts)] = parts.reshape(len(parts), -1, features).sum(1)
-    return found
+        attributions[number, : len(parts)] = parts.reshape(len(parts), -1, features).sum(1)
+    return attributions
 
 
 def _input_gradient(bank: Bank, data: Sequences, weights: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -173,13 +173,13 @@ def _force_gradient(bank: Bank, spans: NDArray, by_state: NDArray[np.float32]) -
     durations, index = np.unique(spans, return_inverse=True)
     table = engine.compute_transitions(bank, durations)
     y = z = np.zeros(bank.neurons, np.float32)
-    found = np.empty_like(by_state[:, 0])
+    gradient = np.empty_like(by_state[:, 0])
     for step in reversed(range(len(spans))):
         yy, yz, yf, zy, zz, zf = table[index[step]]
         y, z = y + by_state[step, 0], z + by_state[step, 1]
-        found[step] = yf * y + zf * z
+        gradient[step] = yf * y + zf * z
         y, z = yy * y + zy * z, yz * y + zz * z
-    return found
+    return gradient
 
 
 def _pool_backward(
@@ -205,27 +205,29 @@ def _pool_backward(
     """
     share = (spans / spans.sum()).astype(np.float32)[:, None]
     middle = np.cumsum(share, 0) - share / 2
-    found = np.zeros_like(states)
+    gradients = np.zeros_like(states)
     levels = bank.levels.shape[1]
-    for variable, own in enumerate(weights.reshape(2, -1, bank.neurons)):
-        x, x0, slopes = states[:, variable], rest[:, variable], found[:, variable]
+    for variable, weights_of_state in enumerate(weights.reshape(2, -1, bank.neurons)):
+        x, x0, slopes = states[:, variable], rest[:, variable], gradients[:, variable]
         width = np.maximum(SMOOTHING * x.std(0), TINY)
         for level, (by_share, by_time, by_run) in zip(
-            bank.levels[variable], own[: levels * len(LEVEL_STATS)].reshape(levels, -1, bank.neurons), strict=True
+            bank.levels[variable],
+            weights_of_state[: levels * len(LEVEL_STATS)].reshape(levels, -1, bank.neurons),
+            strict=True,
         ):
-            above, above0 = (0.5 + 0.5 * np.tanh((own - level) / (2 * width)) for own in (x, x0))
+            above, above0 = (0.5 + 0.5 * np.tanh((state - level) / (2 * width)) for state in (x, x0))
             slope = _slope(above - above0, (x - x0) / width, above * (1 - above)) / width
             (total, mean), (total0, mean0) = _moments(share, middle, above), _moments(share, middle, above0)
             by_middle = np.where(total > total0, (middle - mean0) / total, (middle - mean) / total0)
             run = _longest_run(x > level, share)
             slopes += share * slope * (by_share + by_time * by_middle + by_run * run)
         if bank.plain:
-            by_max, by_mean, by_square, by_last = own[levels * len(LEVEL_STATS) :]
-            roots = sum(np.sqrt((share * own**2).sum(0)) for own in (x, x0))
+            by_max, by_mean, by_square, by_last = weights_of_state[levels * len(LEVEL_STATS) :]
+            roots = sum(np.sqrt((share * state**2).sum(0)) for state in (x, x0))
             slopes[x.argmax(0), np.arange(bank.neurons)] += by_max
             slopes += share * (by_mean + by_square * (x + x0) / np.maximum(roots, TINY))
             slopes[-1] += by_last
-    return found
+    return gradients
 
 
 def _moments(share: NDArray[np.float32], middle: NDArray[np.float32], above: NDArray) -> tuple[NDArray, NDArray]:

@@ -27,7 +27,7 @@ SHORTEST_PERIOD = 2.2  # steps: just above the shortest that samples can show
 SHORTEST_RANGE = 8  # steps: periods and half-lives of shorter sequences reach up to this
 OVERDAMPED = 0.15  # share of the neurons
 GAIN = (0.3, 3.0)
-MOST_CHANNELS = 9  # in a projection
+MAX_CHANNELS = 9  # in a projection
 OFFSET = 1e-4  # of thresholds, as a share of the range of the trajectory
 SAMPLED_SEQUENCES, SAMPLED_STEPS = 32, 512  # from which thresholds are taken
 
@@ -125,12 +125,12 @@ def _draw_projections(inputs: BankInputs, groups: int, random: np.random.Generat
     features = inputs.features
     first = np.arange(groups) % len(inputs.views) * features
     direction = np.zeros((groups, features), np.float32)
-    most = min(features, MOST_CHANNELS)
-    for own in direction:
+    most = min(features, MAX_CHANNELS)
+    for projection in direction:
         size = min(most, int(2 ** random.uniform(0, math.log2(most + 1))))
         chosen = random.choice(features, size, replace=False)
         weights = random.normal(size=size)
-        own[chosen] = weights / np.sqrt((weights**2).sum())
+        projection[chosen] = weights / np.sqrt((weights**2).sum())
     return first, direction
 
 
@@ -334,8 +334,8 @@ def check_bank_settings(neurons: Any, thresholds: Any) -> None:
 
 def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[str, ...]:
     """Return the scalings as a tuple."""
-    found = to_names(scaling)
-    for name in found:
+    names = to_names(scaling)
+    for name in names:
         if name not in SCALINGS:
             raise ValueError(f"unknown scaling {name!r}: choose from {', '.join(SCALINGS)}")
         if causal and name not in CAUSAL:
@@ -343,6 +343,6 @@ def read_scalings(scaling: str | Sequence[str], causal: bool = False) -> tuple[s
                 *(Argument("scaling", name), " needs the whole sequence: choose from ", ", ".join(CAUSAL)),
                 *(", or omit ", Argument("causal")),
             )
-    if not found or len(set(found)) < len(found):
+    if not names or len(set(names)) < len(names):
         raise ValueError(f"scaling must name at least one of {', '.join(SCALINGS)}, each once; got {scaling!r}")
-    return found
+    return names

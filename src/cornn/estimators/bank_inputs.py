@@ -22,7 +22,7 @@ PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the 
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
 FARTHEST = 1e100  # of a standardised value, so that squares are finite
-LONGEST = 1e9  # steps of a gap, as in the C code; longer ones count as so many, so that their squares are finite
+LONGEST = 1e9  # steps of a gap, as in the C code; longer ones count as this many, so that their squares are finite
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -73,7 +73,7 @@ class BankInputs:
             if (scaling, differences) == GAPS:
                 parts.append(np.isnan(raw).astype(np.float64))
             else:
-                parts.append(_scaled(steps if differences else values, starts, scaling, differences))
+                parts.append(_scale(steps if differences else values, starts, scaling, differences))
         input = np.clip(np.concatenate(parts, 1), -LARGEST, LARGEST).astype(np.float32)
         even = spans is None or np.allclose(spans, 1, rtol=EVEN, atol=0)
         return Sequences(input, starts, None if even else spans)
@@ -111,14 +111,14 @@ def _fill(values: NDArray[np.float64], begins: NDArray[np.int64], before: NDArra
 
 def _differences(values: NDArray, begins: NDArray[np.int64], spans: NDArray | None) -> NDArray[np.float64]:
     """Return the change per step; 0 at the first step of a sequence."""
-    found = np.diff(values, axis=0, prepend=values[:1])
-    found[np.arange(len(values)) == begins] = 0
+    differences = np.diff(values, axis=0, prepend=values[:1])
+    differences[np.arange(len(values)) == begins] = 0
     if spans is None:
-        return found
-    return np.divide(found, spans[:, None], out=np.zeros_like(found), where=spans[:, None] > 0)
+        return differences
+    return np.divide(differences, spans[:, None], out=np.zeros_like(differences), where=spans[:, None] > 0)
 
 
-def _scaled(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str, differences: bool) -> NDArray:
+def _scale(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str, differences: bool) -> NDArray:
     """Scale values that are standardised by the training set. Differences keep their mean."""
     if scaling == "set":
         return values
@@ -137,10 +137,10 @@ def _scaled(values: NDArray[np.float64], starts: NDArray[np.int64], scaling: str
 
 
 def _running_sum(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
-    found = np.empty_like(values)
+    sums = np.empty_like(values)
     for start, stop in itertools.pairwise(starts):
-        np.cumsum(values[start:stop], 0, out=found[start:stop])
-    return found
+        np.cumsum(values[start:stop], 0, out=sums[start:stop])
+    return sums
 
 
 def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], differences: bool) -> BankInputs:
@@ -205,13 +205,13 @@ class RunningInputs:
                 parts.append(missing.astype(np.float64))
                 continue
             scaling, differences = view
-            own, first = (change, 2) if differences else (value, 0)
+            channel, first = (change, 2) if differences else (value, 0)
             if scaling == "running":
                 total = PRIOR_STEPS + self.steps[0]
                 mean = 0 if differences else self.sums[0] / total
                 variance = (PRIOR_STEPS + self.sums[first + 1]) / total - np.square(mean)
-                own = (own - mean) / np.sqrt(np.maximum(variance, CONSTANT))
-            parts.append(own)
+                channel = (channel - mean) / np.sqrt(np.maximum(variance, CONSTANT))
+            parts.append(channel)
         return np.clip(np.concatenate(parts, 1), -LARGEST, LARGEST).astype(np.float32)
 
     def arrays(self) -> dict[str, NDArray]:

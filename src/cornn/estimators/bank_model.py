@@ -129,9 +129,9 @@ class BankModel:
         )
         bank = Bank(**{name: arrays[name] for name in BANK_ARRAYS}, plain=bool(about["plain"]))
         readout = Readout(arrays["weight"], arrays["offset"])
-        found = cls(FittedBank(inputs, bank), readout, float(about["penalty"]))
-        found._check_shapes()
-        return found
+        model = cls(FittedBank(inputs, bank), readout, float(about["penalty"]))
+        model._check_shapes()
+        return model
 
     def _check_shapes(self) -> None:
         """Check that the shapes of all arrays belong together, as the C code relies on them."""
@@ -197,9 +197,9 @@ def fit_bank_model(
     features = drawn.features(sequences, settings.device)
     chosen, fit, scaler = _choose(drawn, features, target, weights, folds, settings.candidates)
     groups_kept = _groups_of(drawn, chosen)
-    own = _columns(drawn, groups_kept)
-    near = features if len(groups_kept) == len(drawn.bank.first) else features[:, own]
-    scaler = Standardiser(scaler.mean[own], scaler.factor[own])
+    columns = _columns(drawn, groups_kept)
+    near = features if len(groups_kept) == len(drawn.bank.first) else features[:, columns]
+    scaler = Standardiser(scaler.mean[columns], scaler.factor[columns])
     weight = scaler.factor[:, None] * (scaler(near).T @ fit.dual.astype(np.float32))
     readout = Readout(weight.astype(np.float32), fit.bias - scaler.mean.astype(np.float64) @ weight)
     return BankModel(drawn.select(groups_kept), readout, fit.penalty), fit.held_out
@@ -230,10 +230,10 @@ def shrink_bank_model(
     kept, before = np.arange(len(model.bank.bank.first)), None
     while True:
         columns = _columns(model.bank, kept)
-        own = near[:, columns]
-        fit = fit_from_kernel((own @ own.T).astype(np.float64), target, weights, None)
+        selected = near[:, columns]
+        fit = fit_from_kernel((selected @ selected.T).astype(np.float64), target, weights, None)
         before = fit.held_out if before is None else before
-        slopes = own.T @ fit.dual.astype(np.float32)
+        slopes = selected.T @ fit.dual.astype(np.float32)
         if len(kept) <= groups:
             break
         sizes = np.square(slopes).sum(1).reshape(model.bank.bank.stats, -1, GROUP).sum((0, 2))
@@ -298,16 +298,16 @@ def _choose(drawn, features, target, weights, folds, candidates):
         total = np.zeros((len(near), len(near)))
         views = drawn.bank.first[groups]
         for view in np.unique(views):
-            own = groups[views == view]
-            if own.tobytes() not in kernels:
-                part = near[:, _columns(drawn, own)]
-                kernels[own.tobytes()] = (part @ part.T).astype(np.float64)
-            total += kernels[own.tobytes()]
+            members = groups[views == view]
+            if members.tobytes() not in kernels:
+                part = near[:, _columns(drawn, members)]
+                kernels[members.tobytes()] = (part @ part.T).astype(np.float64)
+            total += kernels[members.tobytes()]
         return total
 
     if len(candidates) == 1:
         return candidates[0], fit_from_kernel((near @ near.T).astype(np.float64), target, weights, folds), scaler
-    fits = [fit_from_kernel(kernel(_groups_of(drawn, own)), target, weights, folds) for own in candidates]
+    fits = [fit_from_kernel(kernel(_groups_of(drawn, candidate)), target, weights, folds) for candidate in candidates]
     best, base = 0, fits[0].errors
     for number, fit in enumerate(fits[1:], 1):
         gain = base - fit.errors

@@ -16,7 +16,7 @@ __all__ = ["Readout", "Standardiser", "calibrate", "fit_from_chunks", "fit_from_
 PENALTIES = np.logspace(-5, 3, 17)  # relative to the mean squared length of a row of standardised features
 CONSTANT = 1e-6  # a feature that varies less than this share of its size counts as constant
 FOLDS = 10
-LEAST_LEFT = 1e-9  # of a prediction's own share that leaving it out takes away
+MIN_LEFT = 1e-9  # of a prediction's own share that leaving it out takes away
 LARGEST_SCALE = 50.0  # of scores, in calibration
 
 
@@ -34,7 +34,7 @@ class Readout:
 
     def __call__(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return the scores of features, shape `(rows, outputs)`."""
-        # In float64, so that to float32's precision the result does not depend on the rows beside it.
+        # In float64, so that to float32's precision the result does not depend on the other rows.
         return features.astype(np.float64) @ self.weight.astype(np.float64) + self.bias
 
 
@@ -125,8 +125,8 @@ def fit_from_kernel(
         fitted = vectors @ ((values / left)[:, None] * projected) / np.maximum(root, 1e-12) + bias
         residual = target - fitted
         if folds is None:
-            own = np.square(vectors) @ (values / left) + share
-            errors = residual / np.maximum(1 - own, LEAST_LEFT)[:, None]
+            leverage = np.square(vectors) @ (values / left) + share
+            errors = residual / np.maximum(1 - leverage, MIN_LEFT)[:, None]
         else:
             errors = np.empty_like(residual)
             for fold in range(folds.max() + 1):
@@ -179,8 +179,8 @@ def fit_from_chunks(
         table = np.concatenate([near, np.ones((len(near), 1), np.float32), (target[rows] - bias).astype(np.float32)], 1)
         table *= np.sqrt(weights[rows]).astype(np.float32)[:, None]
         for fold in range(number):
-            own = table if folds is None else table[folds[rows] == fold]
-            products[fold] += own.T @ own
+            part = table if folds is None else table[folds[rows] == fold]
+            products[fold] += part.T @ part
     assert first is not None
     width = len(first.mean)
     whole = products.sum(0)
@@ -213,12 +213,12 @@ def fit_from_chunks(
         rotate = vectors.astype(np.float32)
         for rows, features in chunks():
             rotated = (standardiser(features) @ rotate).astype(np.float64)
-            own = (
+            leverage = (
                 np.square(rotated) @ (1 / left) / size * weights[rows, None] + (weights[rows] / weights.sum())[:, None]
             )
             for place in range(len(PENALTIES)):
                 residual = target[rows] - bias - rotated @ (projected / left[:, place, None])
-                held_out[place, rows] = target[rows] - residual / np.maximum(1 - own[:, place], LEAST_LEFT)[:, None]
+                held_out[place, rows] = target[rows] - residual / np.maximum(1 - leverage[:, place], MIN_LEFT)[:, None]
     else:
         fits = []
         for fold in range(number):
@@ -232,9 +232,9 @@ def fit_from_chunks(
         for rows, features in chunks():
             near = standardiser(features).astype(np.float64)
             for fold, (solved, mean, answer) in enumerate(fits):
-                own = np.flatnonzero(folds[rows] == fold)
-                at = rows.start + own
-                held_out[:, at] = np.einsum("rf,pfo->pro", near[own] - mean, solved, optimize=True) + answer
+                places = np.flatnonzero(folds[rows] == fold)
+                at = rows.start + places
+                held_out[:, at] = np.einsum("rf,pfo->pro", near[places] - mean, solved, optimize=True) + answer
     errors = weights * np.square(target - held_out).sum(2)
     best = int(errors.mean(1).argmin())
     weight = standardiser.factor[:, None] * (vectors @ (projected / left[:, best, None]))

@@ -86,12 +86,12 @@ class BankStream:
 
     def restore(self, state: bytes | bytearray | memoryview) -> None:
         """Resume from a state that `to_bytes` returned, from a stream of the same estimator."""
-        given = unpack_state(state)
-        own = {**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed}
-        for name, value in own.items():
-            if name not in given:
+        restored = unpack_state(state)
+        current = {**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed}
+        for name, value in current.items():
+            if name not in restored:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")
-            if given[name].shape != value.shape or given[name].dtype != value.dtype:
-                raise ValueError(f"{name} has shape {given[name].shape}: the state belongs to another model")
-        self._inputs.restore(given)
-        self._memory = Memory(given["bank"].copy(), given["elapsed"].copy())
+            if restored[name].shape != value.shape or restored[name].dtype != value.dtype:
+                raise ValueError(f"{name} has shape {restored[name].shape}: the state belongs to another model")
+        self._inputs.restore(restored)
+        self._memory = Memory(restored["bank"].copy(), restored["elapsed"].copy())

@@ -150,11 +150,11 @@ class Estimator(SequenceReader, BaseEstimator):
                 if not np.isfinite(value).all():
                     raise ValueError(f"{name} contains values that are not finite")
             # Version 0.1.0 had the network only, no such setting, and did not store the names of steps.
-            found = cls(**restore_settings({"method": "network", **about["settings"]}))
-            found._restore_header(about)
-            found._restore(about, arrays)
-            found.check()
-            return found
+            estimator = cls(**restore_settings({"method": "network", **about["settings"]}))
+            estimator._restore_header(about)
+            estimator._restore(about, arrays)
+            estimator.check()
+            return estimator
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
             # A damaged file can raise any of these; PyTorch's messages have several lines.
             reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -323,8 +323,8 @@ class Estimator(SequenceReader, BaseEstimator):
         return self._fitted(sequences, resolve_device(self.device))
 
 
-def _read_names(given: Any, what: str) -> list[str] | None:
-    names = convert(tuple[str, ...] | None, given, what)
+def _read_names(names_given: Any, what: str) -> list[str] | None:
+    names = convert(tuple[str, ...] | None, names_given, what)
     return None if names is None else list(names)
 
 

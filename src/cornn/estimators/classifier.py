@@ -28,8 +28,8 @@ from cornn.estimators.values import format_value, read_labels
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
 
-LEAST_SHARE = 1e-3  # of a class, in the initial bias of the head
-MOST_NAMED = 10  # labels in an error message
+MIN_SHARE = 1e-3  # of a class, in the initial bias of the head
+MAX_NAMED = 10  # labels in an error message
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -90,11 +90,11 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
         def train(rows: list[int]) -> None:
             drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
-            own, scale = target[rows], (weights[rows] / weights[rows].mean()).astype(np.float32)
+            classes, scale = target[rows], (weights[rows] / weights[rows].mean()).astype(np.float32)
 
             def loss(data, preparation):
                 device = data.input.device
-                targets, factors = torch.from_numpy(own).to(device), torch.from_numpy(scale).to(device)
+                targets, factors = torch.from_numpy(classes).to(device), torch.from_numpy(scale).to(device)
 
                 def mean_loss(model, batch, rows):
                     logits = apply_model(model, batch, every=False, drop=drop)
@@ -103,10 +103,10 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
                 return mean_loss
 
-            shares = np.bincount(own, scale, len(self.classes_)) / scale.sum()
-            answer = np.log(np.maximum(shares, LEAST_SHARE))
+            shares = np.bincount(classes, scale, len(self.classes_)) / scale.sum()
+            answer = np.log(np.maximum(shares, MIN_SHARE))
             chosen = [sequences[row] for row in rows]
-            self._train(chosen, len(self.classes_), loss, self._sampler(groups, rows, own), answer)
+            self._train(chosen, len(self.classes_), loss, self._sampler(groups, rows, classes), answer)
 
         self._fit_methods(
             sequences, signs, weights, groups, train, lambda count, random: draw_stratified(target, count, random)
@@ -282,8 +282,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
 def _names(classes: NDArray) -> str:
     """Return the first labels as text."""
-    shown = [format_value(label) for label in classes[:MOST_NAMED]]
-    return ", ".join([*shown, *(["…"] if len(classes) > MOST_NAMED else [])])
+    shown = [format_value(label) for label in classes[:MAX_NAMED]]
+    return ", ".join([*shown, *(["…"] if len(classes) > MAX_NAMED else [])])
 
 
 def _check_count(count: int, y: NDArray) -> None:
@@ -309,6 +309,6 @@ def draw_stratified(target: NDArray, count: int, random: torch.Generator) -> Ten
     drawn = torch.randperm(len(target), generator=random)
     kept = []
     for number, total in enumerate(np.bincount(target)):
-        own = drawn[torch.from_numpy(target)[drawn] == number]
-        kept.append(own[: int(total * count / len(target))])
+        of_class = drawn[torch.from_numpy(target)[drawn] == number]
+        kept.append(of_class[: int(total * count / len(target))])
     return torch.cat(kept)

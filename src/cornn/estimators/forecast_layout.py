@@ -37,8 +37,8 @@ class SeriesLayout:
     @property
     def past(self) -> list[list[int]]:
         """For each target, the features that are known up to the last step only, without the target itself."""
-        others = [own for own in range(self.features) if own not in self.known_future]
-        return [[own for own in others if own != target] for target in self.targets]
+        others = [feature for feature in range(self.features) if feature not in self.known_future]
+        return [[feature for feature in others if feature != target] for target in self.targets]
 
     def name(self, target: int) -> str:
         """Return the name of a feature for messages."""
@@ -63,8 +63,8 @@ class SeriesLayout:
         there = np.flatnonzero(~np.isnan(values[:, target]))
         if not len(there):
             return None
-        own = values[there[0] :]
-        return History(own[:, target], own[:, list(self.known_future)], own[:, self.past[column]], future)
+        known = values[there[0] :]
+        return History(known[:, target], known[:, list(self.known_future)], known[:, self.past[column]], future)
 
     def read_futures(self, future: Any, count: int, horizon: int) -> list[NDArray[np.float64] | None]:
         """Return the covariates of the steps to forecast, one array (horizon, covariates) per series.
@@ -81,23 +81,23 @@ class SeriesLayout:
             raise ValueError("future is only for forecasters with known_future: omit it, or fit with known_future")
         frames = [future] if is_frame(future) else future if isinstance(future, list | tuple) else []
         if frames and all(map(is_frame, frames)):
-            wrong = next((len(own) for own in frames if len(own) != horizon), None)
+            wrong = next((len(frame) for frame in frames if len(frame) != horizon), None)
             if wrong is not None:
                 raise ValueError(f"a DataFrame of future has {wrong} rows, expected {horizon}: one per step ahead")
-            names = [self.names[own] for own in self.known_future] if self.names else None
-            future = [own if names is None else select_columns(own, names, "future, ") for own in frames]
-        given, shape = to_float_array(future, "future"), (count, horizon, len(self.known_future))
+            names = [self.names[feature] for feature in self.known_future] if self.names else None
+            future = [frame if names is None else select_columns(frame, names, "future, ") for frame in frames]
+        values, shape = to_float_array(future, "future"), (count, horizon, len(self.known_future))
         allowed = {shape} | ({shape[:2]} if shape[2] == 1 else set())
-        allowed |= {own[1:] for own in allowed} if count == 1 else set()
-        if given.shape not in allowed:
-            raise ValueError(f"future has shape {given.shape}, expected (series, horizon, features) = {shape}")
-        found = given.reshape(shape)
-        check_futures(found)
-        return list(found)
+        allowed |= {shape[1:] for shape in allowed} if count == 1 else set()
+        if values.shape not in allowed:
+            raise ValueError(f"future has shape {values.shape}, expected (series, horizon, features) = {shape}")
+        futures = values.reshape(shape)
+        check_futures(futures)
+        return list(futures)
 
 
 def check_futures(futures: Iterable[NDArray[np.float64]]) -> None:
     """Check that the covariates of the steps to forecast are known."""
-    for number, own in enumerate(futures):
-        if np.isnan(own).any():
+    for number, values in enumerate(futures):
+        if np.isnan(values).any():
             raise ValueError(f"the future of sequence {number} has missing values: fill them in")

@@ -71,7 +71,7 @@ class NetworkForecasts:
         """Forecast from every step, one array (time, horizon, targets) per sequence."""
         every = self.network(sequences, resolve_device(self.device), every=True)
         values = [self._fill(sequence) for sequence in sequences]
-        return [self._add(every[: len(own), number], own) for number, own in enumerate(values)]
+        return [self._add(every[: len(series), number], series) for number, series in enumerate(values)]
 
     def stream(self) -> PredictionStream:
         """Open a stream that forecasts after each sample."""
@@ -140,23 +140,23 @@ class NetworkForecaster(Estimator):
         The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
         pieces.
         """
-        found, length = [], len(sequence.values)
+        pieces, length = [], len(sequence.values)
         window = WINDOW if self.window is None else int(self.window)
         for start in range(0, length - 1, window):
             end = min(start + window, length - 1)
             gaps = None if sequence.gaps is None else sequence.gaps[start:end]
-            found.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
-        return found
+            pieces.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
+        return pieces
 
     def _targets(self, pieces: list[tuple[SequenceData, NDArray]], preparation: Preparation) -> tuple[Tensor, Tensor]:
         """Return the targets of every step, and 1 where they are known: both (time, pieces, horizon * targets)."""
-        steps, own = max(len(piece.values) for piece, _ in pieces), self.targets_
-        targets = np.full((steps, len(pieces), self.horizon, len(own)), np.nan, np.float32)
+        steps, columns = max(len(piece.values) for piece, _ in pieces), self.targets_
+        targets = np.full((steps, len(pieces), self.horizon, len(columns)), np.nan, np.float32)
         for number, (piece, whole) in enumerate(pieces):
-            now = fill_missing(piece.values, preparation.mean)[:, own]
+            now = fill_missing(piece.values, preparation.mean)[:, columns]
             for ahead in range(1, self.horizon + 1):
-                later = whole[ahead : ahead + len(now), own]
-                targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale[own]
+                later = whole[ahead : ahead + len(now), columns]
+                targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale[columns]
         table = torch.from_numpy(targets).flatten(2)
         return table.nan_to_num(), (~table.isnan()).float()
 
@@ -178,23 +178,25 @@ class NetworkForecaster(Estimator):
         """Return `targets` as indices of features."""
         if self.targets is None:
             return list(range(features))
-        found = self._resolve_features("targets", self.targets, features)
-        if not found:
+        targets = self._resolve_features("targets", self.targets, features)
+        if not targets:
             raise ValueError("targets is empty: name at least one feature, or omit it to forecast all features")
-        return found
+        return targets
 
-    def _resolve_features(self, setting: str, given: int | str | Sequence[int | str], features: int) -> list[int]:
+    def _resolve_features(
+        self, setting: str, names_or_numbers: int | str | Sequence[int | str], features: int
+    ) -> list[int]:
         """Return the features that a setting names, as indices."""
         names = self.columns_ or []
-        several = [given] if isinstance(given, int | np.integer | str) else given
-        found: list[Any] = [names.index(name) if name in names else name for name in several]
-        for name in found:
+        several = [names_or_numbers] if isinstance(names_or_numbers, int | np.integer | str) else names_or_numbers
+        features_found: list[Any] = [names.index(name) if name in names else name for name in several]
+        for name in features_found:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
-        if len(set(found)) < len(found):
-            raise ValueError(f"{setting} contains a feature twice: {given!r}")
-        return [int(number) for number in found]
+        if len(set(features_found)) < len(features_found):
+            raise ValueError(f"{setting} contains a feature twice: {names_or_numbers!r}")
+        return [int(number) for number in features_found]
 
     @property
     def _forecasts(self) -> NetworkForecasts:
@@ -209,5 +211,5 @@ class NetworkForecaster(Estimator):
 
     def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         self.targets_ = learned["targets"]
-        if not all(isinstance(own, int) and 0 <= own < self.n_features_in_ for own in self.targets_):
+        if not all(isinstance(target, int) and 0 <= target < self.n_features_in_ for target in self.targets_):
             raise ValueError(f"its targets are {self.targets_}, but there are {self.n_features_in_} features")

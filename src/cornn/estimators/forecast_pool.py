@@ -43,8 +43,8 @@ class Pools:
     @property
     def parameters(self) -> int:
         """Number of trained numbers: those of the readouts."""
-        readouts = [own for model in self.models for own in model.pool.readouts.values()]
-        return sum(own.weights.size + own.offset.size for own in readouts)
+        readouts = [readout for model in self.models for readout in model.pool.readouts.values()]
+        return sum(readout.weights.size + readout.offset.size for readout in readouts)
 
     def describe(self) -> list[tuple[str, str]]:
         """Describe the pools, as rows of a name and a text."""
@@ -58,17 +58,19 @@ class Pools:
     def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
         """Forecast what follows each series, shape (series, horizon, targets)."""
         rows = self.forecast(sequences, future)
-        return np.stack([np.stack([own.mean[0] for own in row], 1) for row in rows])
+        return np.stack([np.stack([forecasts.mean[0] for forecasts in row], 1) for row in rows])
 
     def predict_quantiles(
         self, sequences: Sequence[SequenceData], future: Any, levels: Sequence[float]
     ) -> NDArray[np.float64]:
         """Forecast quantiles of what follows each series, shape (levels, series, horizon, targets)."""
-        found = [
-            np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models, row, strict=True)], 2)
+        quantiles = [
+            np.stack(
+                [model.quantiles(forecasts, levels)[:, 0] for model, forecasts in zip(self.models, row, strict=True)], 2
+            )
             for row in self.forecast(sequences, future)
         ]
-        return np.stack(found, 1)
+        return np.stack(quantiles, 1)
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every sample, one array (time, horizon, targets) per series."""
@@ -86,13 +88,13 @@ class Pools:
         """Forecast what follows each series: one list per series, with one entry per target."""
         regular = [self.layout.regular(sequence)[0] for sequence in sequences]
         futures = self._futures(regular, future)
-        found = []
-        for number, (values, own) in enumerate(zip(regular, futures, strict=True)):
+        forecasts = []
+        for number, (values, known) in enumerate(zip(regular, futures, strict=True)):
             if self.layout.known_future and future is None:
                 values = values[: len(values) - self.horizon]
             row = []
             for column, model in enumerate(self.models):
-                history = self.layout.history(values, column, own)
+                history = self.layout.history(values, column, known)
                 if history is None:
                     name = self.layout.name(self.layout.targets[column])
                     raise ValueError(f"sequence {number} has no known value of {name}: pass at least one")
@@ -104,20 +106,20 @@ class Pools:
                         "missing, too many to forecast from those before: fit and forecast it by itself, up to its "
                         "last value"
                     )
-            found.append(row)
-        return found
+            forecasts.append(row)
+        return forecasts
 
     def forecast_every_step(self, sequence: SequenceData) -> NDArray[np.float64]:
         """Forecast from every sample, shape (time, horizon, targets); NaN before the first known value."""
         values, steps = self.layout.regular(sequence)
-        found = np.full((len(steps), self.horizon, len(self.models)), np.nan)
+        forecasts = np.full((len(steps), self.horizon, len(self.models)), np.nan)
         for column, model in enumerate(self.models):
             history = self.layout.history(values, column)
             if history is None:
                 continue
             origins = steps + 1 - (len(values) - len(history.values))
-            found[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
-        return found
+            forecasts[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
+        return forecasts
 
     def _futures(self, regular: list[NDArray], future: Any) -> list[NDArray | None]:
         """Return the covariates of the steps to forecast, one array (horizon, covariates) per series."""
@@ -131,17 +133,17 @@ class Pools:
                     "that are known in advance and missing targets",
                     InPython(", or pass `future`"),
                 )
-        found = [values[-self.horizon :, list(self.layout.known_future)] for values in regular]
-        check_futures(found)
-        return list(found)
+        futures = [values[-self.horizon :, list(self.layout.known_future)] for values in regular]
+        check_futures(futures)
+        return list(futures)
 
     def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return entries of the header of an estimator's file, and arrays."""
         arrays, models = {}, []
         for number, model in enumerate(self.models):
-            about, own = model.to_state()
+            about, parts = model.to_state()
             models.append(about)
-            arrays |= {f"pool.{number}.{name}": value for name, value in own.items()}
+            arrays |= {f"pool.{number}.{name}": value for name, value in parts.items()}
         return {"models": models}, arrays
 
     @classmethod
@@ -149,14 +151,14 @@ class Pools:
         cls, layout: SeriesLayout, horizon: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray]
     ) -> "Pools":
         """Return the pools of `to_file`."""
-        found = []
-        for number, own in enumerate(about["models"]):
+        models = []
+        for number, state in enumerate(about["models"]):
             prefix = f"pool.{number}."
             parts = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-            found.append(Model.from_state(own, parts))
-        if len(found) != len(layout.targets) or any(own.horizon != horizon for own in found):
-            raise ValueError(f"{len(found)} models for {len(layout.targets)} targets and horizon {horizon}")
-        return cls(layout, horizon, found)
+            models.append(Model.from_state(state, parts))
+        if len(models) != len(layout.targets) or any(model.horizon != horizon for model in models):
+            raise ValueError(f"{len(models)} models for {len(layout.targets)} targets and horizon {horizon}")
+        return cls(layout, horizon, models)
 
 
 def fit_pools(
@@ -183,11 +185,11 @@ def fit_pools(
     regular = [layout.regular(sequence)[0] for sequence in sequences]
     models, backtests = [], []
     for column, target in enumerate(layout.targets):
-        found = [layout.history(values, column) for values in regular]
+        series = [layout.history(values, column) for values in regular]
         # Steps after the last value have nothing to learn from.
-        histories = [own.take(count_known(own.values)) for own in found if own is not None]
+        histories = [history.take(count_known(history.values)) for history in series if history is not None]
         _check_reach(layout.name(target), histories, horizon)
-        long = [own for own in histories if len(own.values) > 1]
+        long = [history for history in histories if len(history.values) > 1]
         model, tests = fit_model(long, horizon, periods, _hints(gap), families)
         models.append(model)
         backtests.append(tests)
@@ -204,17 +206,17 @@ def read_periods(period: Any) -> tuple[int, ...] | None:
     """Return steps per season as a tuple, without 1; None if seasons are to be detected."""
     if period is None:
         return None
-    given = tuple(np.atleast_1d(np.asarray(period)).tolist())
-    if not all(isinstance(own, Integral) and int(own) >= 1 for own in given) or len(given) > 2:
+    periods = tuple(np.atleast_1d(np.asarray(period)).tolist())
+    if not all(isinstance(number, Integral) and int(number) >= 1 for number in periods) or len(periods) > 2:
         raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
-    return tuple(sorted({int(own) for own in given if int(own) > 1}))
+    return tuple(sorted({int(number) for number in periods if int(number) > 1}))
 
 
 def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
     """Check that some history has a value as many steps ahead as the horizon."""
     reach = 0
-    for own in histories:
-        known = np.flatnonzero(~np.isnan(own.values))
+    for history in histories:
+        known = np.flatnonzero(~np.isnan(history.values))
         reach = max(reach, int(known[-1] - known[0]))
     if reach < 1:
         raise ValueError(

@@ -47,9 +47,9 @@ class ForecastStream:
         Returns:
             Forecasts, shape (horizon, targets); NaN before the first known value.
         """
-        own = self._read_future(future)
+        known = self._read_future(future)
         self._add(sample, timespan)
-        return self._forecast(own)
+        return self._forecast(known)
 
     def forecast(self, future: Any = None) -> NDArray[np.float64]:
         """Forecast from the samples so far, shape (horizon, targets); `future` as for a call."""
@@ -61,8 +61,8 @@ class ForecastStream:
     def _forecast(self, future: NDArray[np.float64] | None) -> NDArray[np.float64]:
         columns = []
         for number, model in enumerate(self._models):
-            found = self._predict(number, future)
-            columns.append(np.full(model.horizon, np.nan) if found is None else found.mean[0])
+            forecasts = self._predict(number, future)
+            columns.append(np.full(model.horizon, np.nan) if forecasts is None else forecasts.mean[0])
         return np.stack(columns, 1)
 
     def score(self, sample: ArrayLike, timespan: float | None = None) -> Any:
@@ -80,7 +80,7 @@ class ForecastStream:
             The p-value, or one per target; NaN if the value is missing or there is no forecast yet.
         """
         values = self._read(sample)
-        found = np.full(len(self._models), np.nan)
+        p_values = np.full(len(self._models), np.nan)
         # The covariates of this sample are known when it arrives.
         covariates = values[list(self._layout.known_future)]
         for number, (model, target) in enumerate(zip(self._models, self._layout.targets, strict=True)):
@@ -89,9 +89,9 @@ class ForecastStream:
                 error = (values[target] - forecasts.mean[0, 0]) / forecasts.scale[0]
                 # After missing values it is the error of a forecast further ahead.
                 error *= model.errors.spread[0] / model.errors.spread_after(np.atleast_1d(forecasts.missing))[0, 0]
-                found[number] = model.errors.p_value(float(error))
+                p_values[number] = model.errors.p_value(float(error))
         self._add(values, timespan)
-        return float(found[0]) if len(found) == 1 else found
+        return float(p_values[0]) if len(p_values) == 1 else p_values
 
     def reset(self) -> None:
         """Start a new series."""
@@ -106,10 +106,10 @@ class ForecastStream:
 
     def restore(self, state: bytes | bytearray | memoryview) -> None:
         """Resume from what `to_bytes` returned, from a stream of the same forecaster."""
-        given = unpack_state(state)
-        if "rows" not in given:
+        restored = unpack_state(state)
+        if "rows" not in restored:
             raise ValueError("this is not the state of a forecaster's stream: 'rows' is missing")
-        rows = given["rows"]
+        rows = restored["rows"]
         if rows.ndim != 2 or rows.shape[1] != self._features:
             raise ValueError(f"the state has samples of shape {rows.shape[1:]}, expected ({self._features},)")
         self.reset()

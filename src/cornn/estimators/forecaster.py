@@ -120,7 +120,7 @@ class CoRNNForecaster(NetworkForecaster):
             )
             self.targets_ = self._resolve_targets(features)
             if self.targets is None:
-                self.targets_ = [own for own in self.targets_ if own not in self.known_future_]
+                self.targets_ = [target for target in self.targets_ if target not in self.known_future_]
             if not self.targets_ or set(self.targets_) & set(self.known_future_):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
             self.unit_ = choose_unit(sequences)
@@ -207,8 +207,8 @@ class CoRNNForecaster(NetworkForecaster):
             raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
         sequences = self.validate_input(X, timespans)
         check_future_dates(X, future)
-        found = self._fitted.predict_quantiles(sequences, future, several)
-        quantiles = np.stack([self._flatten(X, part) for part in found])
+        forecasts = self._fitted.predict_quantiles(sequences, future, several)
+        quantiles = np.stack([self._flatten(X, part) for part in forecasts])
         return quantiles if np.ndim(levels) else quantiles[0]
 
     def predict_interval(
@@ -244,20 +244,20 @@ class CoRNNForecaster(NetworkForecaster):
             R², at most 1.
         """
         if y is not None:
-            found = self.predict(X, timespans=timespans, future=future)
+            predictions = self.predict(X, timespans=timespans, future=future)
             truth = to_float_array(y, "y")
-            if truth.squeeze().shape != found.squeeze().shape:
-                raise ValueError(f"y has shape {truth.shape}, expected that of the forecasts, {found.shape}")
+            if truth.squeeze().shape != predictions.squeeze().shape:
+                raise ValueError(f"y has shape {truth.shape}, expected that of the forecasts, {predictions.shape}")
             columns = len(self.targets_)
-            return compute_r2(truth.reshape(-1, columns), found.reshape(-1, columns))
+            return compute_r2(truth.reshape(-1, columns), predictions.reshape(-1, columns))
         if future is not None:
             raise ValueError("future is for the forecasts that y is compared with: pass y too, or omit future")
         sequences = self.validate_input(X, timespans)
         truths, founds = [], []
-        for sequence, found in zip(sequences, self._fitted.predict_every_step(sequences), strict=True):
+        for sequence, predictions in zip(sequences, self._fitted.predict_every_step(sequences), strict=True):
             for ahead in range(1, self.horizon + 1):
                 truths.append(sequence.values[ahead:, self.targets_])
-                founds.append(found[: max(0, len(found) - ahead), ahead - 1])
+                founds.append(predictions[: max(0, len(predictions) - ahead), ahead - 1])
         return compute_r2(np.concatenate(truths), np.concatenate(founds))
 
     def predict_every_step(self, X: Any, *, timespans: Any = None) -> list[NDArray[np.float64]]:
@@ -303,10 +303,10 @@ class CoRNNForecaster(NetworkForecaster):
             raise ValueError(f"cuts are {cuts}, expected one step of each of {len(later)} series, not negative")
         layout, horizon, tables = self._layout(), int(self.horizon), []
         for column in range(len(self.targets_)):
-            histories = [layout.history(layout.regular(own)[0], column) for own in fitted]
+            histories = [layout.history(layout.regular(sequence)[0], column) for sequence in fitted]
             tests, firsts, answers = [], [], []
-            for own, cut in zip(later, starts, strict=True):
-                values, steps = layout.regular(own)
+            for sequence, cut in zip(later, starts, strict=True):
+                values, steps = layout.regular(sequence)
                 history = layout.history(values, column)
                 if history is None or cut >= len(steps):
                     continue
@@ -315,7 +315,7 @@ class CoRNNForecaster(NetworkForecaster):
                 firsts.append(int(steps[cut]) - trimmed)
                 if self.method_ == "network":
                     every = np.full((len(values), horizon), np.nan)
-                    every[steps] = self._fitted.predict_every_step([own])[0][:, :, column]
+                    every[steps] = self._fitted.predict_every_step([sequence])[0][:, :, column]
                     answers.append(every[trimmed:])
 
             def forecast(number: int, history: History, origins: NDArray, answers=answers, column=column) -> Forecasts:
@@ -323,7 +323,7 @@ class CoRNNForecaster(NetworkForecaster):
                     return Forecasts(answers[number][origins - 1], np.ones(len(origins)))
                 return self.models_[column].forecast_at(history, origins)
 
-            long = [own for own in histories if own is not None and len(own.values) > 1]
+            long = [history for history in histories if history is not None and len(history.values) > 1]
             model = self.models_[column] if self.method_ == "pool" else None
             tables.append(compare_with_baselines(long, tests, firsts, horizon, forecast, model))
         return tables
@@ -333,8 +333,8 @@ class CoRNNForecaster(NetworkForecaster):
         return self.pools_ if self.method_ == "pool" else self._forecasts
 
     def _fitted_state(self) -> dict[str, Any]:
-        own = {"known_future": self.known_future_, "features": self.n_features_in_, "unit": self.unit_}
-        return super()._fitted_state() | own | {"date_gap": self.date_gap_}
+        fields = {"known_future": self.known_future_, "features": self.n_features_in_, "unit": self.unit_}
+        return super()._fitted_state() | fields | {"date_gap": self.date_gap_}
 
     def _restore(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
         # Earlier files do not have it.
@@ -347,7 +347,7 @@ class CoRNNForecaster(NetworkForecaster):
         self.history_, self.n_iter_ = [], 0
         self.n_features_in_ = convert(int, learned["features"], "features")
         self.unit_ = convert(float | None, learned["unit"], "unit")
-        self.known_future_ = [int(own) for own in learned["known_future"]]
+        self.known_future_ = [int(feature) for feature in learned["known_future"]]
         self._restore_fitted_state(learned)
         self.pools_ = Pools.from_file(self._layout(), self.horizon, about, arrays)
 
@@ -376,10 +376,10 @@ class CoRNNForecaster(NetworkForecaster):
     def _check_as_trained(self, sequences: list[SequenceData]) -> None:
         check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
 
-    def _flatten(self, X: Any, found: NDArray) -> NDArray[np.float64]:
+    def _flatten(self, X: Any, forecasts: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""
         long = self._is_long(X)
         single = not long and is_single(X)
         flat = getattr(X, "ndim", 1) == 1 if single else not long and getattr(X, "ndim", None) == 2
-        found = found[..., 0] if flat and found.shape[-1] == 1 else found
-        return found[0] if single else found
+        forecasts = forecasts[..., 0] if flat and forecasts.shape[-1] == 1 else forecasts
+        return forecasts[0] if single else forecasts

@@ -84,7 +84,7 @@ def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]
         gaps = np.diff((index - index[0]).total_seconds(), prepend=np.nan)
         if are_even(gaps):
             return gaps
-    return compute_gaps(parse_dates([own.to_pydatetime() for own in index]), where, index)
+    return compute_gaps(parse_dates([time.to_pydatetime() for time in index]), where, index)
 
 
 def are_even(gaps: NDArray[np.float64]) -> bool:
@@ -103,13 +103,13 @@ def read_date_gaps(X: Any) -> list[NDArray[np.float64] | None]:
     """
     if is_dated(X):
         return [index_gaps(X.index)]
-    found = []
+    gaps = []
     for number, item in enumerate(X) if isinstance(X, list | tuple) else ():
         part: Any = item
         if isinstance(item, Series):
             part = item.values if item.times is None else None
-        found.append(_read_item_gaps(part.index, f"the index of sequence {number}") if is_dated(part) else None)
-    return found
+        gaps.append(_read_item_gaps(part.index, f"the index of sequence {number}") if is_dated(part) else None)
+    return gaps
 
 
 def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
@@ -123,12 +123,12 @@ def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
 
 def check_future_dates(X: Any, future: Any) -> None:
     """Check that the dates of covariates, if they and X have some, increase and come after X."""
-    several = all(isinstance(own, list | tuple) for own in (X, future))
+    several = all(isinstance(argument, list | tuple) for argument in (X, future))
     for series, ahead in zip(X, future, strict=False) if several else [(X, future)]:
         if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
             continue
         index_gaps(ahead.index, "the index of future")
-        last, first = (parse_date(own) for own in (series.index[-1], ahead.index[0]))
+        last, first = (parse_date(time) for time in (series.index[-1], ahead.index[0]))
         if first <= last:
             raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
@@ -150,8 +150,8 @@ def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
     frame = X.reset_index(names=names)
     if hasattr(levels[1], "to_timestamp"):
         frame[names[1]] = X.index.get_level_values(1).to_timestamp()
-    found = columns._replace(id=columns.id or names[0], time=columns.time or names[1])
-    return frame.drop(columns=[name for name in names if name not in (found.id, found.time)]), found
+    completed = columns._replace(id=columns.id or names[0], time=columns.time or names[1])
+    return frame.drop(columns=[name for name in names if name not in (completed.id, completed.time)]), completed
 
 
 def find_gap(X: Any) -> float | None:
@@ -163,7 +163,7 @@ def find_gap(X: Any) -> float | None:
     Returns:
         The time; None without dates, or if it differs from series to series.
     """
-    medians = [np.median(own[1:]) for own in read_date_gaps(X) if own is not None and len(own) > 1]
+    medians = [np.median(gaps[1:]) for gaps in read_date_gaps(X) if gaps is not None and len(gaps) > 1]
     return float(medians[0]) if medians and np.allclose(medians, medians[0], rtol=1e-6) else None
 
 
@@ -224,7 +224,7 @@ def split_rows(ids: NDArray, times: NDArray | None) -> list[tuple[Any, NDArray]]
     """Split the rows of a long table: the id and the rows of each sequence, in order of time if there are times."""
     names, rows = group_rows(ids)
     if times is not None:
-        rows = [own[np.argsort(times[own], kind="stable")] for own in rows]
+        rows = [group[np.argsort(times[group], kind="stable")] for group in rows]
     return list(zip(names.tolist(), rows, strict=True))
 
 
@@ -259,12 +259,12 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
 def _read_constant(column: Any, where: str, ids: NDArray, rows: list[NDArray]) -> NDArray:
     """Return the target of each sequence from a column, which must be constant within it."""
     values = read_labels(column, where, "target", "row")
-    for name, own in zip(ids, rows, strict=True):
-        if (values[own] != values[own[0]]).any():
+    for name, group in zip(ids, rows, strict=True):
+        if (values[group] != values[group[0]]).any():
             raise ValueError(
                 f"{where} changes within sequence {format_value(name)}: a target must be constant per sequence"
             )
-    return values[[own[0] for own in rows]]
+    return values[[group[0] for group in rows]]
 
 
 def _counts_from_zero(index: Any) -> bool:
@@ -284,15 +284,15 @@ def read_long(frame: Any, columns: Columns) -> list[SequenceData]:
         raise ValueError("the DataFrame has no rows: pass at least one sequence")
     times = None if columns.time is None else _times(frame, columns.time)
     values = select_columns(frame, names)
-    given = None if columns.time is None else np.asarray(frame[columns.time])
-    found = []
+    time_values = None if columns.time is None else np.asarray(frame[columns.time])
+    sequences = []
     for name, rows in split_rows(_read_ids(frame, columns.id), times):
         where = f"sequence {format_value(name)}"
-        gaps = None if times is None or given is None else compute_gaps(times[rows], where, given[rows])
-        found.append(SequenceData(values[rows], gaps))
+        gaps = None if times is None or time_values is None else compute_gaps(times[rows], where, time_values[rows])
+        sequences.append(SequenceData(values[rows], gaps))
         if not columns.single:
-            check_known(found[-1], where)
-    return found
+            check_known(sequences[-1], where)
+    return sequences
 
 
 def _times(frame: Any, name: str) -> NDArray:
@@ -306,7 +306,7 @@ def _times(frame: Any, name: str) -> NDArray:
         dates = parse_compact_dates(times)
         return times if dates is None else parse_dates(dates)
     try:
-        return parse_dates([parse_date(own) for own in times.tolist()])
+        return parse_dates([parse_date(time) for time in times.tolist()])
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"column {name!r} contains values that are not times: use numbers, or dates like 2026-01-31 12:00:00"

@@ -163,9 +163,9 @@ class SequenceEstimator(Estimator):
         self.method_ = "network"
 
     def _fit_bank(self, sequences, target, weights, groups, seed, rows) -> None:
-        own = [sequences[row] for row in rows]
+        selected = [sequences[row] for row in rows]
         part = None if groups is None else groups[rows]
-        bank, held_out = fit_bank_model(own, target[rows], weights[rows], part, self._bank_settings(seed))
+        bank, held_out = fit_bank_model(selected, target[rows], weights[rows], part, self._bank_settings(seed))
         self._set_bank(bank)
         self._finish_bank(held_out, target[rows], weights[rows])
 
@@ -235,8 +235,8 @@ def drop_unweighted(
 def _draw_rows(sampler: ValidationSampler, groups: NDArray | None, count: int, seed: int) -> Tensor:
     """Draw about `count` rows; whole groups, if there are groups."""
     random = generator(seed, "validation")
-    own = None if groups is None else group_sampler(groups, range(len(groups)))
-    return (own or sampler)(count, random)
+    by_group = None if groups is None else group_sampler(groups, range(len(groups)))
+    return (by_group or sampler)(count, random)
 
 
 def group_sampler(groups: Any, rows: Sequence[int]) -> ValidationSampler | None:

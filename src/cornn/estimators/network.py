@@ -120,19 +120,19 @@ def resolve_constants(
     step = None if dt is None else float(torch.as_tensor(dt, dtype=torch.float64).mean())
     length = max(2, length)
     suggested = partial(suggest, length, hidden_size, shortest=length / 100, longest=2.0 * length)
-    found = suggested(dt=step, damping=damping)
+    suggestion = suggested(dt=step, damping=damping)
     if step is None and damping == "implicit":
         # A force moves a slow neuron by dt / epsilon. Keep that as for explicit damping, which the start is made for.
         usual = suggested()
-        step = (found.dt * found.epsilon * usual.dt / usual.epsilon) ** 0.5
-        found = suggested(dt=step, damping=damping)
+        step = (suggestion.dt * suggestion.epsilon * usual.dt / usual.epsilon) ** 0.5
+        suggestion = suggested(dt=step, damping=damping)
     values = {
-        "dt": found.dt if dt is None else dt,
-        "gamma": found.gamma if gamma is None else gamma,
-        "epsilon": found.epsilon if epsilon is None else epsilon,
+        "dt": suggestion.dt if dt is None else dt,
+        "gamma": suggestion.gamma if gamma is None else gamma,
+        "epsilon": suggestion.epsilon if epsilon is None else epsilon,
     }
     plain = {name: torch.as_tensor(value, dtype=torch.float64).tolist() for name, value in values.items()}
-    return {**plain, "damping": damping, "init": found.init}
+    return {**plain, "damping": damping, "init": suggestion.init}
 
 
 @dataclass(frozen=True)
@@ -201,16 +201,16 @@ def compute_outputs(model: SequenceModel, data: PaddedBatch, every: bool, device
                 parts.append(part)
     finally:
         model.to("cpu")
-    found = np.concatenate(parts, 1 if every else 0)
-    wrong = ~np.isfinite(found).all(-1)
+    outputs = np.concatenate(parts, 1 if every else 0)
+    wrong = ~np.isfinite(outputs).all(-1)
     if every:
-        wrong = (wrong & (np.arange(len(found))[:, None] < data.lengths.cpu().numpy())).any(0)
+        wrong = (wrong & (np.arange(len(outputs))[:, None] < data.lengths.cpu().numpy())).any(0)
     if wrong.any():
         raise ValueError(
             f"the network's output for sequence {wrong.argmax()} is not finite: its values are too far from the "
             "training data, or the weights are damaged; correct the values, or fit again"
         )
-    return found
+    return outputs
 
 
 Loss = Callable[[SequenceModel, PaddedBatch, Tensor], Tensor]

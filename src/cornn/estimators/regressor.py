@@ -86,10 +86,10 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
 
         def train(rows: list[int]) -> None:
             drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
-            own, scale = target[rows].astype(np.float32), (weights[rows] / weights[rows].mean()).astype(np.float32)
+            truth, scale = target[rows].astype(np.float32), (weights[rows] / weights[rows].mean()).astype(np.float32)
 
             def loss(data, preparation):
-                targets = torch.from_numpy(own).to(data.input.device)
+                targets = torch.from_numpy(truth).to(data.input.device)
                 factors = torch.from_numpy(scale).to(data.input.device)
 
                 def mean_loss(model, batch, rows):
@@ -130,8 +130,8 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         Returns:
             Predictions, shape (sequences,) or (sequences, targets), like y.
         """
-        found = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
-        return found[:, 0] if self.single_ else found
+        predictions = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
+        return predictions[:, 0] if self.single_ else predictions
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None) -> float:
         """Compute the coefficient of determination R² of the predictions.
@@ -183,12 +183,12 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         """
 
         def finish(answer: NDArray, stream: Any) -> Any:
-            found = answer * self.target_scale_ + self.target_mean_
-            return found[0] if self.single_ else found
+            prediction = answer * self.target_scale_ + self.target_mean_
+            return prediction[0] if self.single_ else prediction
 
         def finish_all(scores: NDArray) -> NDArray:
-            found = scores * self.target_scale_ + self.target_mean_
-            return found[:, 0] if self.single_ else found
+            prediction = scores * self.target_scale_ + self.target_mean_
+            return prediction[:, 0] if self.single_ else prediction
 
         return self._open_stream(finish, finish_all, sensors)
 

@@ -67,9 +67,9 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArra
     arrays, metadata = unpack_tensors(read_bytes(path), path, remedy="fit and save it again")
     if KEY not in metadata:
         raise ValueError(f"{path} does not contain an estimator: pass a file that an estimator's `save` wrote")
-    found = parse_json(metadata[KEY].encode(), path)
-    if not isinstance(found.get("kind"), str):
+    about = parse_json(metadata[KEY].encode(), path)
+    if not isinstance(about.get("kind"), str):
         raise ValueError(f"{path} is damaged: its header does not name the kind of estimator")
-    if convert(int, found.pop("format", 1), f"{path}: format") > FORMAT:
+    if convert(int, about.pop("format", 1), f"{path}: format") > FORMAT:
         raise ValueError(f"{path} was written by a later version of cornn: install that version")
-    return found, arrays
+    return about, arrays

@@ -82,18 +82,20 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
             )
     sequences = [_sequence(item, number, columns.values) for number, item in enumerate(X)]
     dates = read_date_gaps(X) if timespans is None else []
-    if any(own is not None and not are_even(own) for own in dates):
+    if any(gaps is not None and not are_even(gaps) for gaps in dates):
         pairs = zip(sequences, dates, strict=True)
-        sequences = [one if own is None else one._replace(gaps=own) for one, own in pairs]
+        sequences = [sequence if gaps is None else sequence._replace(gaps=gaps) for sequence, gaps in pairs]
     if not columns.single:
-        for number, own in enumerate(sequences):
-            check_known(own, f"sequence {number}")
+        for number, sequence in enumerate(sequences):
+            check_known(sequence, f"sequence {number}")
     if timespans is not None:
         single = isinstance(timespans, np.ndarray) and timespans.ndim == 1 and timespans.dtype != object
         if not single and len(timespans) != len(sequences):
             raise ValueError(f"X has {len(sequences)} sequences and timespans {len(timespans)}: pass one entry each")
         timespans = [timespans] * len(sequences) if single else timespans
-        sequences = [own._replace(gaps=read_gaps(timespans, number, own)) for number, own in enumerate(sequences)]
+        sequences = [
+            sequence._replace(gaps=read_gaps(timespans, number, sequence)) for number, sequence in enumerate(sequences)
+        ]
     _check_alike(sequences)
     return sequences
 

@@ -81,20 +81,20 @@ def resolve_method(
         methods: The methods there are. "auto" may have the settings of all.
         arguments_of: Method -> the settings that belong to it only.
     """
-    given = {
+    named = {
         owner: [name for name in names if getattr(settings, name) is not None] for owner, names in arguments_of.items()
     }
     chosen = method
     if chosen is None:
-        chosen = "network" if given["network"] else methods[0]
+        chosen = "network" if named["network"] else methods[0]
     if chosen not in methods:
         raise ValueError(f"unknown method {chosen!r}: choose one of {', '.join(methods)}")
-    for owner, names in given.items():
+    for owner, names in named.items():
         if chosen in (owner, "auto") or not names:
             continue
         name = names[0]
         if method is None:
-            other = Argument(given[chosen][0])
+            other = Argument(named[chosen][0])
             raise ArgumentError(
                 *(Argument(name), " is an option of ", Argument("method", owner), ", and ", other, " of "),
                 *(Argument("method", chosen), ": omit one of them"),

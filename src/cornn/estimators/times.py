@@ -79,7 +79,7 @@ def is_date(value: Any) -> bool:
 def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
     """Return dates in seconds. Dates on the same day of each month are evenly spaced, however long the months are."""
     months = count_months(dates)
-    return np.array([own.timestamp() for own in dates]) if months is None else months.astype(np.float64) * MONTH
+    return np.array([date.timestamp() for date in dates]) if months is None else months.astype(np.float64) * MONTH
 
 
 def parse_compact_dates(times: NDArray) -> list[datetime] | None:
@@ -87,7 +87,7 @@ def parse_compact_dates(times: NDArray) -> list[datetime] | None:
     if not _are_integers(times, digits=8):
         return None
     try:
-        return [datetime.strptime(str(int(own)), "%Y%m%d").replace(tzinfo=UTC) for own in times.tolist()]
+        return [datetime.strptime(str(int(number)), "%Y%m%d").replace(tzinfo=UTC) for number in times.tolist()]
     except ValueError:
         return None
 
@@ -111,16 +111,16 @@ def _are_integers(times: NDArray, digits: int) -> bool:
 
 def count_months(dates: Sequence[datetime]) -> NDArray[np.int_] | None:
     """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others."""
-    months = np.array([12 * own.year + own.month for own in dates])
+    months = np.array([12 * date.year + date.month for date in dates])
     # Daylight saving time changes the time zone, not the local time.
-    first = {own.replace(year=2000, month=1, day=1, tzinfo=None) for own in dates}
-    same = len({own.day for own in dates}) == 1 or are_last_days(dates)
+    first = {date.replace(year=2000, month=1, day=1, tzinfo=None) for date in dates}
+    same = len({date.day for date in dates}) == 1 or are_last_days(dates)
     return months if len(dates) > 1 and len(first) == 1 and same and len(set(months.tolist())) == len(months) else None
 
 
 def are_last_days(dates: Sequence[datetime]) -> bool:
     """Return whether all dates are the last days of their months."""
-    return all(own.day == monthrange(own.year, own.month)[1] for own in dates)
+    return all(date.day == monthrange(date.year, date.month)[1] for date in dates)
 
 
 def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
@@ -132,10 +132,10 @@ def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
     """
     if unit is None:
         raise ValueError("this estimator was fitted without times: omit timespan")
-    given = np.asarray(timespan, np.float64)
-    if (given < 0).any() or np.isinf(given).any():
+    values = np.asarray(timespan, np.float64)
+    if (values < 0).any() or np.isinf(values).any():
         raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
-    return given / unit
+    return values / unit
 
 
 def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float64]:
@@ -151,7 +151,7 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
     elif times.dtype.kind in "OUT" and times.ndim == 1 and all(map(is_date, times.tolist())):
-        times = parse_dates([parse_date(own) for own in times.tolist()])
+        times = parse_dates([parse_date(time) for time in times.tolist()])
     times = to_float_array(times, where)
     if np.isnan(times).any():
         raise ValueError(
@@ -170,12 +170,12 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
 
 def read_gaps(timespans: Any, number: int, sequence: SequenceData) -> NDArray[np.float64]:
     """Return the times since the previous sample that were given for one of the sequences."""
-    own = to_float_array(timespans[number], f"timespans of sequence {number}")
-    if own.shape != (len(sequence.values),):
-        raise ValueError(f"timespans of sequence {number} have shape {own.shape}, expected ({len(sequence.values)},)")
-    if not (own[1:] >= 0).all() or own[0] < 0:
+    gaps = to_float_array(timespans[number], f"timespans of sequence {number}")
+    if gaps.shape != (len(sequence.values),):
+        raise ValueError(f"timespans of sequence {number} have shape {gaps.shape}, expected ({len(sequence.values)},)")
+    if not (gaps[1:] >= 0).all() or gaps[0] < 0:
         raise ValueError(f"timespans of sequence {number} must not be negative, nor NaN after the first")
-    return own
+    return gaps
 
 
 def _format_time(time: Any) -> str:

@@ -69,10 +69,10 @@ def read_labels(labels: Any, where: str, what: str, axis: str) -> NDArray:
     elif array.dtype.kind in "fc":
         missing = np.isnan(array)
     else:
-        missing = np.array([is_missing(own) for own in array] if array.dtype == object else [], bool)
+        missing = np.array([is_missing(label) for label in array] if array.dtype == object else [], bool)
     if missing.any():
         raise ValueError(f"{where}, {axis} {missing.argmax()}: the {what} is missing: fill it in, or remove the {axis}")
-    if array.dtype == object and len({isinstance(own, str) for own in array}) > 1:
+    if array.dtype == object and len({isinstance(label, str) for label in array}) > 1:
         raise ValueError(f"{where} contains both strings and other types: convert them to one type")
     return array
 

@@ -41,10 +41,10 @@ def check_index(X: Any) -> None:
 def check_order(frame: Any) -> None:
     """Reject a frame with one column per step if the numbers of its columns are not in order, such as t0, t10, t1."""
     matches = [NUMBERED.fullmatch(str(name)) for name in frame.columns]
-    found = [(match[1], int(match[2])) for match in matches if match is not None]
-    if len(found) < len(matches) or len({prefix for prefix, _ in found}) > 1:
+    stems = [(match[1], int(match[2])) for match in matches if match is not None]
+    if len(stems) < len(matches) or len({prefix for prefix, _ in stems}) > 1:
         return
-    for (before, (_, earlier)), (after, (_, later)) in pairwise(zip(frame.columns, found, strict=True)):
+    for (before, (_, earlier)), (after, (_, later)) in pairwise(zip(frame.columns, stems, strict=True)):
         if later <= earlier:
             raise ValueError(
                 f"column {before!r} of X comes before column {after!r}: the columns are the steps of a sequence, pass "
@@ -64,7 +64,7 @@ def check_same_order(frame: Any, trained: Sequence[str]) -> None:
     places = {name: place for place, name in enumerate(trained)}
     common = [(str(name), places[str(name)]) for name in frame.columns if str(name) in places]
     if len(places) < len(trained) or len({name for name, _ in common}) < len(common):
-        return  # equal names do not say which is which
+        return  # equal names do not tell which is which
     for (before, first), (after, second) in pairwise(common):
         if first > second:
             raise ValueError(

@@ -50,24 +50,24 @@ def check(content: bytes, trained: TrainedModel, options: Any) -> float:
     """Return the largest deviation from PyTorch on several shapes; raise if it is above `TOLERANCE`."""
     running = open_session(content)
     compare = _model if trained.estimator is None else _estimator
-    found = compare(running, trained, options)
-    if not found <= TOLERANCE:
+    share = compare(running, trained, options)
+    if not share <= TOLERANCE:
         raise ValueError(
-            f"the output in onnxruntime deviates from PyTorch's by {found:.1e} of its largest value, more than "
+            f"the output in onnxruntime deviates from PyTorch's by {share:.1e} of its largest value, more than "
             f"{TOLERANCE:.0e}: the file is not written. Check that the model is trained and finite. If it amplifies "
             "rounding errors, its results differ between machines; use float64"
         )
-    return found
+    return share
 
 
-def deviation(found: Arrays, expected: Arrays) -> float:
+def deviation(outputs: Arrays, expected: Arrays) -> float:
     """Return the largest deviation over all outputs, each relative to its largest value."""
     shares = [0.0]
     for name, reference in expected.items():
-        if found[name].shape != reference.shape:
-            raise ValueError(f"output {name} has shape {found[name].shape}, but PyTorch's has {reference.shape}")
+        if outputs[name].shape != reference.shape:
+            raise ValueError(f"output {name} has shape {outputs[name].shape}, but PyTorch's has {reference.shape}")
         largest = float(np.abs(reference).max())
-        shares.append(float(np.abs(found[name] - reference).max()) / max(largest, SMALLEST))
+        shares.append(float(np.abs(outputs[name] - reference).max()) / max(largest, SMALLEST))
     return float(np.max(shares))
 
 
@@ -79,12 +79,12 @@ def run(running: Any, feeds: Arrays) -> Arrays:
 def _model(running: Any, trained: TrainedModel, options: Any) -> float:
     sequences = trained.sequences(SEQUENCES)
     input = _draw_input(trained.model, running.get_inputs()[0]) if sequences is None else sequences.transpose(0, 1)
-    found = 0.0
+    worst = 0.0
     # All of it, a single step of a single sequence, and a piece.
     for batch, steps in (input.shape[:2], (1, 1), (2, 7)):
         feeds = _feeds(trained.model, input[:batch, :steps].contiguous(), options)
-        found = np.maximum(found, deviation(run(running, feeds), run_pytorch(trained.model, feeds)))
-    return float(found)
+        worst = np.maximum(worst, deviation(run(running, feeds), run_pytorch(trained.model, feeds)))
+    return float(worst)
 
 
 def _draw_input(model: SequenceModel, port: Any) -> Tensor:
@@ -177,7 +177,7 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
         gaps = [row[:length] for row, length in zip(feeds["timespans"], lengths, strict=True)]
     expected = (estimator.predict_proba if estimator.output_spec().classes else estimator.predict)(rows, timespans=gaps)
     name = running.get_outputs()[0].name
-    found = []
+    deviations = []
     for cut in (STEPS, 1, STEPS // 3) if options.state else (STEPS,):
         state = {port.name: _initial_state(port, SEQUENCES) for port in running.get_inputs() if port.name not in feeds}
         answer: Arrays = {}
@@ -188,8 +188,8 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
                 inputs["lengths"] = np.clip(feeds["lengths"] - piece.start, 0, size)
             answer = run(running, inputs | state)
             state = {key: answer[f"last_{key}"] for key in state}
-        found.append(deviation({name: answer[name]}, {name: np.asarray(expected)}))
-    return float(np.max(found))
+        deviations.append(deviation({name: answer[name]}, {name: np.asarray(expected)}))
+    return float(np.max(deviations))
 
 
 def _initial_state(port: Any, batch: int) -> NDArray:

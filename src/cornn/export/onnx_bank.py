@@ -164,7 +164,7 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
         over = body("Cast", body("Greater", body.unsqueeze(x, 1), height), to=FLOAT)
         weight, when_over = (body.unsqueeze(term, 1) if term is not one else term for term in (duration, moment))
         run = body("Mul", over, body("Add", run, weight))
-        found = [
+        features = [
             body("Add", share, body("Mul", over, weight)),
             body("Add", when, body("Mul", over, when_over)),
             run,
@@ -173,12 +173,12 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
         if sums:
             highest, total, squares = sums
             weighted = body("Mul", x, duration)
-            found += [
+            features += [
                 body("Max", highest, x),
                 body("Add", total, weighted),
                 body("Add", squares, body("Mul", x, weighted)),
             ]
-        return [y, z, time, *found], []
+        return [y, z, time, *features], []
 
     def fill(shape: list[int], value: np.float32) -> str:
         sizes = graph("Concat", graph("Shape", "input", start=0, end=1), graph.weight(np.array(shape)), axis=0)
@@ -227,10 +227,10 @@ def check_bank(content: bytes, estimator: Any) -> float:
         spans = None if inputs.unit is None else np.stack([np.asarray(sequence.gaps) for sequence in drawn])
         if spans is not None:
             feeds["timespans"] = spans.astype(np.float32)
-        found = running.run(None, feeds)[0]
+        outputs = running.run(None, feeds)[0]
         answer = estimator.predict_proba if estimator.output_spec().classes else estimator.predict
         expected = answer([sequence.values for sequence in drawn], timespans=spans)
-        worst = max(worst, float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-30)))
+        worst = max(worst, float(np.abs(outputs - expected).max() / max(np.abs(expected).max(), 1e-30)))
     if not worst <= LIMIT:
         raise ValueError(
             f"the output in onnxruntime deviates from Python's by {worst:.1e} of its largest value, more than {LIMIT}: "

@@ -59,7 +59,7 @@ def _probabilities(graph: Graph, estimator: CoRNNClassifier, output: str, seen: 
 
 
 def _numbers(graph: Graph, estimator: CoRNNRegressor, output: str, seen: str) -> str:
-    numbers = _scaled(graph, output, estimator.target_scale_, estimator.target_mean_)
+    numbers = _add_scaling(graph, output, estimator.target_scale_, estimator.target_mean_)
     numbers = graph("Squeeze", numbers, graph.weight(np.array([1]))) if estimator.single_ else numbers
     return graph("Cast", numbers, to=FLOAT)
 
@@ -67,14 +67,14 @@ def _numbers(graph: Graph, estimator: CoRNNRegressor, output: str, seen: str) ->
 def _ahead(graph: Graph, estimator: CoRNNForecaster, output: str, last_known: str) -> str:
     preparation, targets = estimator.preparation_, estimator.targets_
     shape = graph.weight(np.array([0, estimator.horizon, len(targets)]))
-    change = _scaled(graph, graph("Reshape", output, shape), preparation.scale[targets], np.zeros(()))
+    change = _add_scaling(graph, graph("Reshape", output, shape), preparation.scale[targets], np.zeros(()))
     last_known = graph("Gather", last_known, graph.weight(np.asarray(targets, np.int64)), axis=1)
-    last = _scaled(graph, last_known, preparation.scale[targets], preparation.mean[targets])
+    last = _add_scaling(graph, last_known, preparation.scale[targets], preparation.mean[targets])
     forecast = graph("Add", graph.unsqueeze(last, 1), change)
     return graph("Cast", forecast, to=FLOAT)
 
 
-def _scaled(graph: Graph, value: str, scale: np.ndarray, mean: np.ndarray) -> str:
+def _add_scaling(graph: Graph, value: str, scale: np.ndarray, mean: np.ndarray) -> str:
     """Compute value * scale + mean in float64."""
     double = graph("Cast", value, to=DOUBLE)
     return graph("Add", graph("Mul", double, graph.weight(scale)), graph.weight(mean))

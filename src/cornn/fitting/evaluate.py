@@ -136,7 +136,7 @@ def predict(estimator: AnyEstimator, data: Dataset, truth: bool = False, level: 
     else:
         predictions = estimator.predict(data.sequences).reshape(len(data), -1)
         header += _number_names("prediction", predictions.shape[1])
-        columns += [list(map(_shorten, own)) for own in predictions.T]
+        columns += [list(map(_shorten, values)) for values in predictions.T]
     return Predictions(tuple(header), list(zip(*columns, strict=True)))
 
 
@@ -155,8 +155,8 @@ def attribute(estimator: AnyEstimator, data: Dataset) -> Predictions:
     several = isinstance(estimator, CoRNNRegressor) and not estimator.single_
     attributions = estimator.attributions(data.sequences, **({"target": 0} if several else {}))
     rows = [
-        (name, step, *own[step].tolist())
-        for name, series, own in zip(data.ids, data.sequences, attributions, strict=True)
+        (name, step, *contributions[step].tolist())
+        for name, series, contributions in zip(data.ids, data.sequences, attributions, strict=True)
         for step in range(len(series.values))
     ]
     return Predictions((data.id_name, "step", *data.features), rows)
@@ -170,14 +170,14 @@ def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float |
     ends = estimator.predict_interval(data.sequences, INTERVAL if level is None else level) if with_intervals else ()
     for column, number in enumerate(estimator.targets_):
         header += [data.features[number], *(f"{data.features[number]} {end}" for end in ("low", "high")[: len(ends)])]
-        columns += [own[:, :, column] for own in (predictions, *ends)]
+        columns += [values[:, :, column] for values in (predictions, *ends)]
     dated = data.layout.time is not None and all(series.times is not None for series in data.sequences)
     names = ["step", data.layout.time] if dated else ["step"]
     rows = []
-    for number, own in enumerate(data.ids):
+    for number, id in enumerate(data.ids):
         times = _list_future_times(estimator, data, number) if dated else [()] * estimator.horizon
         for step, time in enumerate(times):
-            rows.append((own, step + 1, *time, *(_shorten(column[number, step]) for column in columns)))
+            rows.append((id, step + 1, *time, *(_shorten(column[number, step]) for column in columns)))
     return Predictions((data.id_name, *names, *header), rows)
 
 
@@ -202,7 +202,7 @@ def _list_future_times(estimator: CoRNNForecaster, data: Dataset, number: int) -
         return [(data.calendar.format(time),) for time in ahead]
     numbers = [_shorten(time, TIME_DIGITS) for time in ahead]
     # Such as years, which have no fraction in the file either.
-    return [(int(own) if own.is_integer() else own,) for own in numbers]
+    return [(int(number) if number.is_integer() else number,) for number in numbers]
 
 
 def _shorten(value: float, digits: int = DIGITS) -> float:
@@ -279,11 +279,11 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
     error, trivial, ridge = (_rms((truth - other) / scale) for other in (predictions, usual, simple))
     names = training.layout.target or _number_names("target", truth.shape[1])
     more: dict[str, float] = {}
-    for name, own, answer in zip(names, truth.T, predictions.T, strict=False):
-        more[f"{name}: mean absolute error"] = float(np.abs(own - answer).mean())
-        more[f"{name}: root mean square error"] = _rms(own - answer)
-        if own.std() > 0:
-            more[f"{name}: R²"] = float(1 - ((own - answer) ** 2).sum() / ((own - own.mean()) ** 2).sum())
+    for name, true, answer in zip(names, truth.T, predictions.T, strict=False):
+        more[f"{name}: mean absolute error"] = float(np.abs(true - answer).mean())
+        more[f"{name}: root mean square error"] = _rms(true - answer)
+        if true.std() > 0:
+            more[f"{name}: R²"] = float(1 - ((true - answer) ** 2).sum() / ((true - true.mean()) ** 2).sum())
     return Evaluation(
         "error in standard deviations of the target",
         "lower",
@@ -293,8 +293,8 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
         len(test),
         more,
         pairs=tuple(
-            (name, *_select_known(own, answer))
-            for name, own, answer in zip(names, truth.T, predictions.T, strict=False)
+            (name, *_select_known(true, answer))
+            for name, true, answer in zip(names, truth.T, predictions.T, strict=False)
         ),
         baselines={"always the mean": trivial, STATISTICS: ridge},
     )
@@ -304,7 +304,7 @@ def _evaluate_forecasts(
     estimator: CoRNNForecaster, training: Dataset, test: Dataset, cuts: list[int] | None
 ) -> Evaluation:
     every = estimator.evaluate(training.sequences, test.sequences, cuts)
-    named = [(test.features[own], table) for own, table in zip(estimator.targets_, every, strict=True) if table]
+    named = [(test.features[target], table) for target, table in zip(estimator.targets_, every, strict=True) if table]
     if not named:
         advice = "no values are left to test the forecasts: use longer sequences, or a larger "
         raise ArgumentError(advice, Argument("test_share"))
@@ -316,10 +316,15 @@ def _evaluate_forecasts(
     more: dict[str, float] = {}
     for feature, table in named:
         words = "" if len(named) == 1 else f"{feature}: "
-        for name, own in (("this model", table.model), *table.baselines.items()):
-            scores[words + name] = {"MAE": own.mae, "RMSE": own.rmse, "MASE": own.mase, "pinball loss": own.pinball}
+        for name, score in (("this model", table.model), *table.baselines.items()):
+            scores[words + name] = {
+                "MAE": score.mae,
+                "RMSE": score.rmse,
+                "MASE": score.mase,
+                "pinball loss": score.pinball,
+            }
         if table.pooled_coverage is not None:
-            more[f"{words}share of the values in the 90 % interval"] = table.pooled_coverage
+            more[f"{words}percent of the values in the 90 % interval"] = 100 * table.pooled_coverage
     offer = f'To use that rule alone, set the candidates to "{rule}"'
     offer += "." if estimator.method_ == "pool" else ", and omit the settings of the network."
     return Evaluation(

@@ -94,7 +94,7 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
     targets = None
     if task == "forecast":
         inputs = set(chosen.get("known_future") or ())
-        targets = chosen.get("targets") or [own for own in range(len(data.features)) if own not in inputs]
+        targets = chosen.get("targets") or [feature for feature in range(len(data.features)) if feature not in inputs]
     splits = split(data, task, other, options.test_share, options.seed, targets)
     facts = summarise(data, splits, task, options.targets)
     return FitPlan(task, data, other, splits, chosen, tuple(facts))

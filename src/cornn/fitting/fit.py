@@ -121,12 +121,12 @@ def _split_groups(data: Dataset, groups: list, count: int, random: torch.Generat
         return Splits(data, None, why="there is only one group")
     chosen: set[Any] = set()
     for number in torch.randperm(len(names), generator=random).tolist()[:-1]:
-        rows = sum(own in chosen for own in groups)
+        rows = sum(group in chosen for group in groups)
         if chosen and abs(rows + groups.count(names[number]) - count) > abs(rows - count):
             break
         chosen.add(names[number])
-    rest = [row for row, own in enumerate(groups) if own not in chosen]
-    return Splits(data.select(rest), data.select([row for row, own in enumerate(groups) if own in chosen]))
+    rest = [row for row, group in enumerate(groups) if group not in chosen]
+    return Splits(data.select(rest), data.select([row for row, group in enumerate(groups) if group in chosen]))
 
 
 def _check_features(data: Dataset, test: Dataset) -> None:
@@ -142,7 +142,7 @@ def _split_off_steps(data: Dataset, share: float, targets: Sequence[int] | None)
     if cuts == lengths:
         return Splits(data, None, why="too few steps for a test split" if share else "")
     pairs = zip(data.sequences, cuts, strict=True)
-    shorter = [own.take(cut) for own, cut in pairs]
+    shorter = [whole.take(cut) for whole, cut in pairs]
     return Splits(replace(data, sequences=shorter), data, cuts)
 
 

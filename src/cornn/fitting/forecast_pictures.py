@@ -13,8 +13,8 @@ from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_errors_ahea
 
 __all__ = ["draw_forecast_pictures"]
 
-MOST_SERIES = 3  # drawn
-LEAST_STEPS = 40  # of a drawn series before its forecast
+MAX_SERIES = 3  # drawn
+MIN_STEPS = 40  # of a drawn series before its forecast
 HORIZONS = 8  # before the forecast
 BACKTESTS = 6  # forecasts drawn over the test split
 LEVELS = (0.9, 0.5)
@@ -35,40 +35,42 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
     data = splits.training if splits.test is None else splits.test
     cuts = splits.cuts or [None] * len(data.sequences)
     coming, earlier = [], []
-    series_drawn = min(MOST_SERIES, len(data.sequences))
+    series_drawn = min(MAX_SERIES, len(data.sequences))
     for number, (series, cut) in enumerate(zip(data.sequences[:series_drawn], cuts[:series_drawn], strict=True)):
         format_step = _list_dates(data.calendar, series, estimator.unit_)
-        for column, feature in enumerate(estimator.targets_[: max(1, MOST_SERIES // series_drawn)]):
+        for column, feature in enumerate(estimator.targets_[: max(1, MAX_SERIES // series_drawn)]):
             name = data.features[feature]
             title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
             values = np.asarray(series.values, float).reshape(len(series.values), -1)[:, feature]
             length, horizon = len(values), int(estimator.horizon)
-            own = _forecast(estimator, series, length, column)
-            first = max(0, length - max(LEAST_STEPS, HORIZONS * horizon))
-            if own is not None:
+            forecast = _forecast(estimator, series, length, column)
+            first = max(0, length - max(MIN_STEPS, HORIZONS * horizon))
+            if forecast is not None:
                 steps = np.arange(first, length)
-                coming.append(ForecastPanel(title, steps, values[first:], [own], format_step=format_step))
+                coming.append(ForecastPanel(title, steps, values[first:], [forecast], format_step=format_step))
             if splits.test is not None:
                 start = cut if cut is not None else length // 2
                 origins = range(max(start, 1), length, max(horizon, -(-(length - start) // BACKTESTS)))
-                drawn = [_forecast(estimator, series, origin, column) for origin in origins]
+                forecasts = [_forecast(estimator, series, origin, column) for origin in origins]
                 first = max(0, start - (length - start))
-                there = [one for one in drawn if one is not None]
+                backtests = [forecast for forecast in forecasts if forecast is not None]
                 steps, first_test = np.arange(first, length), start if cut else None
-                earlier.append(ForecastPanel(title, steps, values[first:], there, first_test, format_step))
-    found = []
+                earlier.append(ForecastPanel(title, steps, values[first:], backtests, first_test, format_step))
+    pictures = []
     if coming:
-        found.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
+        pictures.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
     if earlier:
-        found.append(("Backtest: forecasts at earlier origins, made without later values", draw_forecasts(earlier)))
+        pictures.append(("Backtest: forecasts at earlier origins, made without later values", draw_forecasts(earlier)))
     if splits.test is not None:
-        table = next(own for own in estimator.evaluate(splits.training.sequences, data.sequences, splits.cuts) if own)
+        table = next(
+            scores for scores in estimator.evaluate(splits.training.sequences, data.sequences, splits.cuts) if scores
+        )
         caption = "Error by steps ahead, and how many values lie in the interval, over all origins of the test split"
-        found.append((caption, draw_errors_ahead(table.ahead, table.coverage)))
+        pictures.append((caption, draw_errors_ahead(table.ahead, table.coverage)))
     if estimator.method_ == "pool":
-        weights = {str(member): own for member, own in estimator.models_[0].pool.weights.items() if own > 0}
-        found.append(("Members of the pool and their weights", draw_members(weights)))
-    return found
+        weights = {str(member): weight for member, weight in estimator.models_[0].pool.weights.items() if weight > 0}
+        pictures.append(("Members of the pool and their weights", draw_members(weights)))
+    return pictures
 
 
 def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> Callable[[int], str] | None:
@@ -79,8 +81,8 @@ def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> C
 
     def format_step(step: int) -> str:
         after = max(0, step - len(times) + 1)
-        written = calendar.format(times[step - after] + after * (unit or 1.0)) if step >= 0 else ""
-        return written[:TO_MINUTES]
+        text = calendar.format(times[step - after] + after * (unit or 1.0)) if step >= 0 else ""
+        return text[:TO_MINUTES]
 
     return format_step
 

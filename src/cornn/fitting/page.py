@@ -22,7 +22,7 @@ __all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "rend
 
 SEQUENCES = 2  # number of sequences on which the theory is checked
 EXAMPLES = 6  # number of sequences to draw
-MOST_TARGETS = 4  # maximum number of targets to draw
+MAX_TARGETS = 4  # maximum number of targets to draw
 WIDE = 6.0  # inches; a wider figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
@@ -62,7 +62,9 @@ def diagnose_fit(finished: FitResult, name: str) -> Diagnosis | None:
     estimator: Any = finished.estimator
     if not estimator.history_:
         return None
-    sequences = sorted(estimator.validate_input(finished.splits.training.sequences), key=lambda own: -len(own.values))
+    sequences = sorted(
+        estimator.validate_input(finished.splits.training.sequences), key=lambda sequence: -len(sequence.values)
+    )
     data = estimator.preparation_(sequences[:SEQUENCES])
     with torch.no_grad():
         return diagnose(subject_from_layer(name, estimator.model_.layer, data.input[: int(data.lengths.min())]))
@@ -91,8 +93,8 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     environment.filters["number"] = lambda value: "-" if value is None else f"{value:.4g}"
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.0f} %"
     evaluation, check = finished.evaluation, diagnose_fit(finished, f"{title} after training")
-    shown = evaluation is not None or finished.task == "forecast"
-    pictures = PICTURES[finished.task](finished) if shown else []
+    has_pictures = evaluation is not None or finished.task == "forecast"
+    pictures = PICTURES[finished.task](finished) if has_pictures else []
     history = finished.estimator.history_
     return environment.get_template("fitted.html.jinja").render(
         title=title,
@@ -116,11 +118,14 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
 
 def _make_bars(evaluation: Evaluation) -> list[Bar]:
     """Return the model and the baselines, the best first."""
-    rows = [("this model", evaluation.test, True), *((name, own, False) for name, own in evaluation.baselines.items())]
+    rows = [
+        ("this model", evaluation.test, True),
+        *((name, error, False) for name, error in evaluation.baselines.items()),
+    ]
     rows = [row for row in rows if np.isfinite(row[1])]
     longest = max((value for _, value, _ in rows), default=1.0) or 1.0
     rows.sort(key=lambda row: row[1], reverse=evaluation.better == "higher")
-    return [Bar(name, value, 100 * max(value, 0) / longest, own) for name, value, own in rows]
+    return [Bar(name, value, 100 * max(value, 0) / longest, is_model) for name, value, is_model in rows]
 
 
 def _draw_confusion(finished: FitResult) -> Pictures:
@@ -131,11 +136,13 @@ def _draw_confusion(finished: FitResult) -> Pictures:
 
 def _draw_residuals(finished: FitResult, when: str = "") -> Pictures:
     assert finished.evaluation is not None
-    drawn: Pictures = []
-    for name, truth, found in finished.evaluation.pairs[:MOST_TARGETS]:
-        drawn.append((f"{name}: predictions against true values{when}", fitted.draw_predictions(name, truth, found)))
-        drawn.append((f"{name}: residuals{when}", fitted.draw_residuals(name, truth, found)))
-    return drawn
+    pictures: Pictures = []
+    for name, truth, predictions in finished.evaluation.pairs[:MAX_TARGETS]:
+        pictures.append(
+            (f"{name}: predictions against true values{when}", fitted.draw_predictions(name, truth, predictions))
+        )
+        pictures.append((f"{name}: residuals{when}", fitted.draw_residuals(name, truth, predictions)))
+    return pictures
 
 
 PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
@@ -154,20 +161,22 @@ def _draw_examples(finished: FitResult) -> list[Example]:
     if finished.task == "classify":
         truth = test.labels(estimator.classes_.tolist())  # pyright: ignore[reportAttributeAccessIssue]
         chances = estimator.predict_proba(test.sequences)  # pyright: ignore[reportAttributeAccessIssue]
-        found = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
+        predicted = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
         surest = np.argsort(-chances.max(1), kind="stable")
-        wrong = [row for row in surest if found[row] != truth[row]][: EXAMPLES // 2]
-        right = _alternate_classes([row for row in surest if found[row] == truth[row]], truth)
+        wrong = [row for row in surest if predicted[row] != truth[row]][: EXAMPLES // 2]
+        right = _alternate_classes([row for row in surest if predicted[row] == truth[row]], truth)
         rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
-        titles = [f"true {truth[row]}, predicted {found[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
-        marks = [bool(found[row] == truth[row]) for row in rows]
+        titles = [f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
+        marks = [bool(predicted[row] == truth[row]) for row in rows]
     else:
         truth = test.numbers().reshape(len(test), -1)
-        found = np.asarray(estimator.predict(test.sequences)).reshape(len(test), -1)
-        order = np.argsort(-np.abs(truth - found).sum(1), kind="stable").tolist()
+        predicted = np.asarray(estimator.predict(test.sequences)).reshape(len(test), -1)
+        order = np.argsort(-np.abs(truth - predicted).sum(1), kind="stable").tolist()
         rows = list(dict.fromkeys([*order[: EXAMPLES // 2], *order[-(EXAMPLES // 2) :]]))
-        shown = [[", ".join(f"{value:.4g}" for value in own[row][:3]) for own in (truth, found)] for row in rows]
-        titles, marks = [f"true {own}, predicted {other}" for own, other in shown], [None] * len(rows)
+        texts = [
+            [", ".join(f"{value:.4g}" for value in numbers[row][:3]) for numbers in (truth, predicted)] for row in rows
+        ]
+        titles, marks = [f"true {true}, predicted {other}" for true, other in texts], [None] * len(rows)
     several = finished.task == "regress" and truth.shape[1] > 1
     attributions = estimator.attributions(  # pyright: ignore[reportAttributeAccessIssue]
         [test.sequences[row] for row in rows], **({"target": 0} if several else {})
@@ -176,19 +185,19 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         Example(
             f"{test.id_name} {test.ids[row]}: {title}",
             mark,
-            data_uri(fitted.draw_sequence(test.sequences[row], test.features, own)),
+            data_uri(fitted.draw_sequence(test.sequences[row], test.features, attribution)),
         )
-        for row, title, mark, own in zip(rows, titles, marks, attributions, strict=True)
+        for row, title, mark, attribution in zip(rows, titles, marks, attributions, strict=True)
     ]
 
 
 def _alternate_classes(rows: list, classes: Any) -> list:
     """Order rows so that every class comes once before any comes twice."""
-    seen: dict[Any, int] = {}
+    counts: dict[Any, int] = {}
     numbered = []
     for row in rows:
-        seen[classes[row]] = seen.get(classes[row], 0) + 1
-        numbered.append((seen[classes[row]], row))
+        counts[classes[row]] = counts.get(classes[row], 0) + 1
+        numbered.append((counts[classes[row]], row))
     return [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
 
 
@@ -212,14 +221,14 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
         ]
     else:
         commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
-        if _exports_to_c(finished.estimator):
+        if _can_export_to_c(finished.estimator):
             commands[f"cornn export {quoted} --to c"] = "microcontrollers"
     width = max(map(len, commands))
     shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
 
 
-def _exports_to_c(estimator: Any) -> bool:
+def _can_export_to_c(estimator: Any) -> bool:
     """Return whether a model can be exported to C: networks can, and causal banks."""
     return bool(estimator.history_) or estimator.bank_.bank.causal
 

@@ -15,7 +15,7 @@ FORMS = {
     "long": "one row per sample",
     "series": "all rows form one series",
 }
-MOST = 12  # maximum number of features or classes to list
+MAX_LISTED = 12  # maximum number of features or classes to list
 
 
 def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -42,13 +42,11 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
         gaps = np.concatenate(times)
         if len(gaps):
             rows.append(("time between samples", f"{gaps.min():.4g} to {gaps.max():.4g}, median {np.median(gaps):.4g}"))
-    together = np.concatenate([series.values for series in data.sequences])
-    for name, column in list(zip(data.features, together.T, strict=True))[:MOST]:
+    values = np.concatenate([series.values for series in data.sequences])
+    for name, column in list(zip(data.features, values.T, strict=True))[:MAX_LISTED]:
         rows.append((f"feature {name}" if name != "value" else "values", _describe_feature(column)))
-    if len(data.features) > MOST:
-        rows.append(
-            ("features", f"{len(data.features)} in total; {np.isnan(together).mean():.2%} of the values missing")
-        )
+    if len(data.features) > MAX_LISTED:
+        rows.append(("features", f"{len(data.features)} in total; {np.isnan(values).mean():.2%} of the values missing"))
     return rows + _describe_target(data, task, named)
 
 
@@ -86,5 +84,5 @@ def _describe_target(data: Dataset, task: str, named: Sequence[str]) -> list[tup
         return [(f"{name}, numbers", "; ".join(_describe_feature(column) for column in table.T))]
     classes, counts = np.unique(data.labels(), return_counts=True)
     number = format_count(len(classes), "class", "classes")
-    listed = ", ".join(f"{own} {count:,}" for own, count in list(zip(classes, counts, strict=True))[:MOST])
-    return [(f"{name}, {number}", listed + (", …" if len(classes) > MOST else ""))]
+    listed = ", ".join(f"{label} {count:,}" for label, count in list(zip(classes, counts, strict=True))[:MAX_LISTED])
+    return [(f"{name}, {number}", listed + (", …" if len(classes) > MAX_LISTED else ""))]

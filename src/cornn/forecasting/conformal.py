@@ -8,8 +8,8 @@ from scipy.special import stdtrit
 
 __all__ = ["Errors", "collect_errors"]
 
-LEAST_SPREAD = 1e-9
-LEAST_INDEPENDENT = 0.5  # forecasts
+MIN_SPREAD = 1e-9
+MIN_INDEPENDENT = 0.5  # forecasts
 FEW = 5.0  # independent forecasts for which the quantiles are half those of Student's distribution
 GROWTH = 0.75  # of the spread of errors: this power of the number of steps ahead, where few errors are known
 PRIOR_STEPS = 4.0  # errors' worth of a smooth growth that the spread of each step ahead is pulled to
@@ -55,7 +55,7 @@ class Errors:
         if not len(self.shapes):
             return np.zeros((len(levels), len(missing), len(self.spread)))
         outer = np.clip(0.5 + (levels - 0.5) * (1 + 1 / max(self.origins, 1)), 0.0, 1.0)
-        few = max(min(self.independent, self.origins), LEAST_INDEPENDENT)
+        few = max(min(self.independent, self.origins), MIN_INDEPENDENT)
         student = stdtrit(few + 1, levels) * np.sqrt(1 + 1 / few)
         share = 1 / (1 + few / FEW)
         shape = share * student + (1 - share) * np.quantile(self.shapes, outer)
@@ -91,12 +91,12 @@ def collect_errors(errors: NDArray[np.float64], first: NDArray[np.float64], inde
     growth = np.arange(1, errors.shape[1] + 1) ** (2 * GROWTH)
     usual = np.sqrt(squares.sum() / max((counts * growth).sum(), 1) * growth)
     mean = (squares + PRIOR_STEPS * usual**2) / (counts + PRIOR_STEPS)
-    spread = np.maximum(_increasing(np.sqrt(mean), counts + PRIOR_STEPS), LEAST_SPREAD)
+    spread = np.maximum(_make_increasing(np.sqrt(mean), counts + PRIOR_STEPS), MIN_SPREAD)
     first = np.sort(np.abs(first[~np.isnan(first)]))
     return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, float(independent))
 
 
-def _increasing(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _make_increasing(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the closest values that never decrease (isotonic regression)."""
     blocks: list[list[float]] = []  # mean, weight, length
     for value, weight in zip(values.tolist(), weights.tolist(), strict=True):

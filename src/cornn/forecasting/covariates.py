@@ -9,7 +9,7 @@ from cornn.forecasting.readout import fit_readout
 
 __all__ = ["Effect", "fit_effect"]
 
-LEAST_SHARE = 0.02  # of the variance of the changes that an effect must predict, leaving one out
+MIN_SHARE = 0.02  # of the variance of the changes that an effect must predict, leaving one out
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ def fit_effect(series: list[NDArray[np.float64]], covariates: list[NDArray[np.fl
     centre = np.nanmean(together, 0)
     scale = np.nanstd(together, 0)
     scale = np.where(scale > 0, scale, 1.0)
-    best, found = LEAST_SHARE, None
+    best, effect = MIN_SHARE, None
     for use_log in (False, True) if log else (False,):
         changes, inputs = [], []
-        for values, own in zip(series, covariates, strict=True):
+        for values, known in zip(series, covariates, strict=True):
             values = np.log(values) if use_log else values
             changes.append(np.diff(values))
-            inputs.append(np.diff((np.nan_to_num(own, nan=0.0) - centre) / scale, axis=0))
+            inputs.append(np.diff((np.nan_to_num(known, nan=0.0) - centre) / scale, axis=0))
         y, X = np.concatenate(changes), np.concatenate(inputs)
         there = ~np.isnan(y)
         y, X = y[there], X[there]
@@ -69,8 +69,8 @@ def fit_effect(series: list[NDArray[np.float64]], covariates: list[NDArray[np.fl
             continue
         share, weights = _leave_out(X, y)
         if share > best:
-            best, found = share, Effect(weights / scale, centre, use_log)
-    return found
+            best, effect = share, Effect(weights / scale, centre, use_log)
+    return effect
 
 
 def _leave_out(X: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

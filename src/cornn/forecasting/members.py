@@ -29,9 +29,9 @@ FAMILIES = (
 
 CHUNK = 256  # steps that are smoothed at once
 SCALE_HALF_LIFE = 30  # steps; at least three seasons
-LEAST_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
-LEAST_SIZE = 1e-6  # of the mean absolute value so far, likewise
-LEAST_SCALE = 1e-100  # of a series of zeros; no more, so that small series are scaled like large ones beside them
+MIN_SHARE = 0.1  # of the mean absolute change so far that the scale never falls below
+MIN_SIZE = 1e-6  # of the mean absolute value so far, likewise
+MIN_SCALE = 1e-100  # of a series of zeros; no more, so that small series are scaled like large ones
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ def undo_log(values: NDArray, log: bool) -> NDArray:
 
 def make_views(values: NDArray[np.float64], period: int, log: bool, covariates: NDArray) -> dict[bool, View]:
     """Return the values, and with `log` their logarithms, with their scales."""
-    found = {False: View(values, moving_scale(values, period), covariates)}
+    views = {False: View(values, moving_scale(values, period), covariates)}
     # Forecasts at earlier origins must not depend on whether a later value has a logarithm.
     positive = np.logical_and.accumulate(values > 0)
     if log and positive[0]:
         logs = np.log(values[positive])
-        found[True] = View(logs, moving_scale(logs, period), covariates[positive])
-    return found
+        views[True] = View(logs, moving_scale(logs, period), covariates[positive])
+    return views
 
 
 def moving_scale(values: NDArray[np.float64], period: int) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ def moving_scale(values: NDArray[np.float64], period: int) -> NDArray[np.float64
     mean = lfilter([1.0], [1.0, -keep], changes) / np.maximum(lfilter([1.0], [1.0, -keep], known), 1.0)
     ever = np.cumsum(changes) / np.maximum(steps, 1)
     size = np.cumsum(np.abs(values)) / (steps + 1)
-    return np.maximum(np.maximum(mean, LEAST_SHARE * ever), np.maximum(LEAST_SIZE * size, LEAST_SCALE))
+    return np.maximum(np.maximum(mean, MIN_SHARE * ever), np.maximum(MIN_SIZE * size, MIN_SCALE))
 
 
 def simple_forecasts(
@@ -118,13 +118,15 @@ def simple_forecasts(
         "seasonal naive": rules.seasonal_naive,
         "seasonal naive with drift": rules.seasonal_drift,
     }
-    found = {}
+    forecasts = {}
     for member in use:
         if member.family in functions:
             answer = functions[member.family](values, origins, horizon, member.period)
             enough = origins >= (2 * member.period if member.period > 1 else 1)
-            found[member] = np.where(enough[:, None], answer, np.nan)
-    for period, log in {(own.period, own.log) for own in use if own.family in ("smoothing", "theta")}:
+            forecasts[member] = np.where(enough[:, None], answer, np.nan)
+    for period, log in {
+        (candidate.period, candidate.log) for candidate in use if candidate.family in ("smoothing", "theta")
+    }:
         known = origins <= len(views[log].values) if log in views else np.zeros(len(origins), bool)
         if not known.any():
             continue
@@ -133,9 +135,9 @@ def simple_forecasts(
         for family, answer in (("smoothing", moving), ("theta", flat)):
             member = Member(family, period, log)
             if member in use:
-                found[member] = np.full((len(origins), horizon), np.nan)
-                found[member][known] = undo_log(answer, log)
-    return found
+                forecasts[member] = np.full((len(origins), horizon), np.nan)
+                forecasts[member][known] = undo_log(answer, log)
+    return forecasts
 
 
 def smooth(
@@ -159,9 +161,9 @@ def smooth(
     flat, moving = np.empty((len(origins), horizon)), np.empty((len(origins), horizon))
 
     def forecast(track: Track, where: NDArray[np.int_], first: int) -> None:
-        own = origins[where] - first
-        every = smoother.forecast(track, own, horizon)
-        losses = track.loss[own - 1]
+        ends = origins[where] - first
+        every = smoother.forecast(track, ends, horizon)
+        losses = track.loss[ends - 1]
         moving[where] = np.einsum("ohs,os->oh", every, softmax(-losses, axis=1))
         level = np.einsum("ohs,os->oh", every[:, :, still], softmax(-losses[:, still], axis=1))
         flat[where] = level + 0.5 * slopes[origins[where] - 1][:, None] * np.arange(1, horizon + 1)

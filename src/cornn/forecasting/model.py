@@ -20,8 +20,8 @@ from cornn.forecasting.series import History, count_missing, fill_gaps
 __all__ = ["Forecasts", "Model", "choose_periods", "fit_model"]
 
 SEASONAL_SHARE = 0.4  # of many series that must have a season for all to get it
-MOST_SERIES = 100  # that seasons are detected in
-MOST_HORIZONS = 100  # without a value before an origin, from which nothing is forecast
+MAX_SERIES = 100  # that seasons are detected in
+MAX_HORIZONS = 100  # without a value before an origin, from which nothing is forecast
 ERRORS_AFTER = 0.25  # of the origins of a backtest: the weights of earlier ones are not settled
 
 
@@ -102,16 +102,16 @@ class Model:
         missing = count_missing(history.values)[origins - 1]
         lasts = origins - missing
         starts = np.unique(lasts) if missing.any() else origins
-        found = self.pool.forecast_at(values, starts, covariates, None if missing.any() else states)
-        found = self.finish(found, history, starts)
+        forecasts = self.pool.forecast_at(values, starts, covariates, None if missing.any() else states)
+        forecasts = self.finish(forecasts, history, starts)
         if missing.any():
-            ahead, found = found, found[np.searchsorted(starts, lasts)]
+            ahead, forecasts = forecasts, forecasts[np.searchsorted(starts, lasts)]
             for last in np.unique(lasts[missing > 0]):
                 after = (lasts == last) & (missing > 0)
                 first = ahead[np.searchsorted(starts, last)]
-                found[after] = self._forecast_after_gap(history, int(last), first, origins[after])
+                forecasts[after] = self._forecast_after_gap(history, int(last), first, origins[after])
         scale = moving_scale(values, self.pool.period)[lasts - 1]
-        return Forecasts(found, scale * self.unit, self.lowest(history, origins), missing)
+        return Forecasts(forecasts, scale * self.unit, self.lowest(history, origins), missing)
 
     def _forecast_after_gap(
         self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
@@ -127,23 +127,25 @@ class Model:
         Returns:
             The forecasts, shape (origins, horizon).
         """
-        found = np.full((len(origins), self.horizon), np.nan)
+        result = np.full((len(origins), self.horizon), np.nan)
         values = history.values.copy()
-        end = min(int(origins[-1]), last + MOST_HORIZONS * self.horizon)
+        end = min(int(origins[-1]), last + MAX_HORIZONS * self.horizon)
         for start in range(last, end, self.horizon):
             stop = min(start + self.horizon, end)
             values[start:stop] = ahead[: stop - start]
             here = (origins > start) & (origins <= stop)
             filled = replace(history, values=values).take(stop)
             forecasts = self.forecast_at(filled, np.append(origins[here], stop)).mean
-            found[here], ahead = forecasts[:-1], forecasts[-1]
-        return found
+            result[here], ahead = forecasts[:-1], forecasts[-1]
+        return result
 
     def member_forecasts(self, history: History, origins: NDArray[np.int_]) -> dict[Member, NDArray[np.float64]]:
         """Forecast with every member of the pool, also with those without a weight."""
         values, covariates = self.prepare(history)
-        found = self.pool.member_forecasts(values, origins, covariates, every=True)
-        return {member: self.finish(own, history, origins) for member, own in found.items()}
+        forecasts = self.pool.member_forecasts(values, origins, covariates, every=True)
+        return {
+            member: self.finish(values_of_member, history, origins) for member, values_of_member in forecasts.items()
+        }
 
     def lowest(self, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
         """Return the smallest possible value after each origin, shape (origins,); minus infinity without a limit."""
@@ -152,21 +154,21 @@ class Model:
         # A history starts with a known value; fmin ignores the missing ones after it.
         return np.where(np.fmin.accumulate(history.values)[origins - 1] < self.low, -np.inf, self.low)
 
-    def finish(self, found: NDArray, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
+    def finish(self, forecasts: NDArray, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
         """Add the effect of the covariates and the unit to forecasts (origins, horizon), and apply the limit."""
         if self.effect is not None:
             future = np.zeros((0, history.known.shape[1])) if history.future is None else history.future
             covariates = np.concatenate([history.known, future])
             steps = origins[:, None] + np.arange(self.horizon)
             # Beyond what is known, the last covariates are repeated.
-            found = self.effect.restore(found, covariates[np.minimum(steps, len(covariates) - 1)])
-        return np.maximum(found * self.unit, self.lowest(history, origins)[:, None])
+            forecasts = self.effect.restore(forecasts, covariates[np.minimum(steps, len(covariates) - 1)])
+        return np.maximum(forecasts * self.unit, self.lowest(history, origins)[:, None])
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
         """Return quantiles of forecasts, shape (levels, origins, horizon)."""
         shifts = self.errors.quantiles(np.asarray(levels, np.float64), np.atleast_1d(forecasts.missing))
-        found = forecasts.mean + shifts * forecasts.scale[:, None]
-        return np.maximum(found, np.reshape(forecasts.low, (-1, 1)))
+        quantiles = forecasts.mean + shifts * forecasts.scale[:, None]
+        return np.maximum(quantiles, np.reshape(forecasts.low, (-1, 1)))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return the model as JSON values and arrays."""
@@ -220,10 +222,12 @@ class Model:
             weights[member] = float(entry["weight"])
             if entry["spec"] is not None:
                 spec = specs[member] = decode(ReadoutSpec, entry["spec"], "a readout")
-                own = Readout(arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"])
-                if own.weights.shape[1:] != own.offset.shape or own.offset.shape != (spec.horizon,):
-                    raise ValueError(f"the readout of {member} has shapes {own.weights.shape} and {own.offset.shape}")
-                readouts[member] = own
+                readout = Readout(arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"])
+                if readout.weights.shape[1:] != readout.offset.shape or readout.offset.shape != (spec.horizon,):
+                    raise ValueError(
+                        f"the readout of {member} has shapes {readout.weights.shape} and {readout.offset.shape}"
+                    )
+                readouts[member] = readout
         pool = Pool(
             int(about["horizon"]),
             tuple(int(period) for period in about["periods"]),
@@ -259,12 +263,12 @@ def choose_periods(series: Sequence[NDArray[np.float64]], hints: Sequence[int] =
     Returns:
         At most two periods, the shortest first.
     """
-    chosen = series[:: max(1, len(series) // MOST_SERIES)][:MOST_SERIES]
+    chosen = series[:: max(1, len(series) // MAX_SERIES)][:MAX_SERIES]
     votes: Counter[int] = Counter()
-    for own in chosen:
-        known = ~np.isnan(own)
-        time = np.arange(len(own))
-        votes.update(detect_periods(np.interp(time, time[known], own[known]), hints))
+    for values in chosen:
+        known = ~np.isnan(values)
+        time = np.arange(len(values))
+        votes.update(detect_periods(np.interp(time, time[known], values[known]), hints))
     return tuple(sorted(period for period, count in votes.most_common(2) if count >= SEASONAL_SHARE * len(chosen)))
 
 
@@ -287,28 +291,28 @@ def fit_model(
     Returns:
         The model, and its backtest on each series, in units of the data.
     """
-    together = np.concatenate([own.values for own in histories])
+    together = np.concatenate([history.values for history in histories])
     together = together[~np.isnan(together)]
     size = float(np.abs(together).mean())
     unit = float(2.0 ** np.round(np.log2(size))) if size > 0 else 1.0
     low = 0.0 if together.min() >= 0 else None
-    values = [own.values / unit for own in histories]
+    values = [history.values / unit for history in histories]
     effect = None
     if histories[0].known.shape[1]:
-        effect = fit_effect(values, [own.known for own in histories], bool(together.min() > 0))
+        effect = fit_effect(values, [history.known for history in histories], bool(together.min() > 0))
     if effect is not None:
-        values = [effect.remove(own, history.known) for own, history in zip(values, histories, strict=True)]
+        values = [effect.remove(series, history.known) for series, history in zip(values, histories, strict=True)]
     if periods is None:
         periods = choose_periods(values, hints)
     period = min(periods, default=1)
-    past = np.concatenate([own.past for own in histories])
+    past = np.concatenate([history.past for history in histories])
     centre, spread = np.zeros(past.shape[1]), np.ones(past.shape[1])
     for column in range(past.shape[1]):
         known = past[~np.isnan(past[:, column]), column]
         if len(known):
             centre[column], spread[column] = known.mean(), known.std() or 1.0
-    covariates = [np.nan_to_num((own.past - centre) / spread, nan=0.0) for own in histories]
-    filled = [fill_gaps(own, period) for own in values]
+    covariates = [np.nan_to_num((history.past - centre) / spread, nan=0.0) for history in histories]
+    filled = [fill_gaps(series, period) for series in values]
     pool, backtests = fit_pool(
         filled, horizon, sorted(periods), observed=values, covariates=covariates, families=families
     )
@@ -328,7 +332,7 @@ def _finish_backtest(model: Model, backtest: Backtest, history: History) -> Back
     origins = backtest.origins
     return Backtest(
         origins,
-        {member: model.finish(own, history, origins) for member, own in backtest.forecasts.items()},
+        {member: model.finish(forecasts, history, origins) for member, forecasts in backtest.forecasts.items()},
         model.finish(backtest.combined, history, origins),
         later_values(history.values, origins, model.horizon),
         backtest.scale * model.unit,

@@ -20,14 +20,14 @@ from cornn.forecasting.smoothing import Smoother
 
 __all__ = ["Backtest", "Pool", "fit_pool", "later_values"]
 
-MOST_ORIGINS = 120  # per series, for the choice of weights
+MAX_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
-LEAST_HISTORY = 6  # values before the first origin; half of a series, if that is less
+MIN_HISTORY = 6  # values before the first origin; half of a series, if that is less
 LOG_RANGE = 1.2  # largest over smallest value from which logarithms are tried
 SHARPNESS = 12.0  # weights are losses to the power of minus this
 WORST_RATIO = 1.3  # a member with a loss above this multiple of the best is left out
 PRIOR_LOSSES = 2.0  # origins' worth of equal losses that weights start with
-LEAST_SCALE = 0.05  # of a row, relative to the mean
+MIN_SCALE = 0.05  # of a row, relative to the mean
 LIMIT = 10.0  # ranges of the history by which a forecast may leave it
 
 
@@ -88,11 +88,11 @@ class Pool:
         return self.combine(self.member_forecasts(values, origins, covariates, states), values, origins)
 
     def combine(
-        self, found: Mapping[Member, NDArray], values: NDArray[np.float64], origins: NDArray[np.int_]
+        self, forecasts: Mapping[Member, NDArray], values: NDArray[np.float64], origins: NDArray[np.int_]
     ) -> NDArray[np.float64]:
         """Average the forecasts of the members; the last value where none of those with a weight has one."""
-        weights = {member: np.full(len(origins), self.weights.get(member, 0.0)) for member in found}
-        return combine(found, weights, values[origins - 1])
+        weights = {member: np.full(len(origins), self.weights.get(member, 0.0)) for member in forecasts}
+        return combine(forecasts, weights, values[origins - 1])
 
     def member_forecasts(
         self,
@@ -116,7 +116,7 @@ class Pool:
         """
         views = make_views(values, self.period, self.log, covariates)
         use = set(self.weights) if every else {member for member, weight in self.weights.items() if weight > 0}
-        found = simple_forecasts(views, origins, self.horizon, use, states)
+        forecasts = simple_forecasts(views, origins, self.horizon, use, states)
         for member, spec in self.specs.items():
             readout = self.readouts.get(member)
             if readout is None or member.log not in views or member not in use:
@@ -126,54 +126,57 @@ class Pool:
             enough = (origins >= spec.need) & (origins <= len(view.values))
             rows = build_rows(view.values, view.scale, spec, view.covariates, origins[enough] - 1)
             answer[enough] = undo_log(readout(rows), member.log)
-            found[member] = answer
-        return limit_forecasts(found, values, origins)
+            forecasts[member] = answer
+        return limit_forecasts(forecasts, values, origins)
 
     def advance(self, values: NDArray[np.float64], states: SmoothingStates) -> SmoothingStates:
         """Return the states of smoothing after the last value, given those before it (none: from the start)."""
-        found: SmoothingStates = {}
+        states_after: SmoothingStates = {}
         for member, weight in self.weights.items():
             if member.family not in ("smoothing", "theta") or not weight:
                 continue
             key = (member.period, member.log)
-            if key in found or (member.log and values.min() <= 0):
+            if key in states_after or (member.log and values.min() <= 0):
                 continue
             smoother = Smoother(member.period)
             # The initial state is fitted to the first values, and changes until all of them are there.
             if key in states and len(values) > smoother.warmup:
                 last = values[-1:]
-                found[key] = smoother.run(np.log(last) if member.log else last, states[key]).state
+                states_after[key] = smoother.run(np.log(last) if member.log else last, states[key]).state
             elif len(values) >= smoother.warmup:
-                found[key] = smoother.run(np.log(values) if member.log else values).state
-        return found
+                states_after[key] = smoother.run(np.log(values) if member.log else values).state
+        return states_after
 
 
-def limit_forecasts(found: dict[Member, NDArray], values: NDArray, origins: NDArray) -> dict[Member, NDArray]:
+def limit_forecasts(forecasts: dict[Member, NDArray], values: NDArray, origins: NDArray) -> dict[Member, NDArray]:
     """Keep forecasts within some ranges of the history."""
     low, high = np.minimum.accumulate(values)[origins - 1], np.maximum.accumulate(values)[origins - 1]
     width = LIMIT * (high - low)
-    return {member: np.clip(own, (low - width)[:, None], (high + width)[:, None]) for member, own in found.items()}
+    return {
+        member: np.clip(values_of_member, (low - width)[:, None], (high + width)[:, None])
+        for member, values_of_member in forecasts.items()
+    }
 
 
 def combine(
-    found: Mapping[Member, NDArray], weights: Mapping[Member, NDArray], otherwise: NDArray
+    forecasts: Mapping[Member, NDArray], weights: Mapping[Member, NDArray], otherwise: NDArray
 ) -> NDArray[np.float64]:
     """Average forecasts (origins, horizon) by weights (origins,), leaving out NaN; `otherwise` if all are."""
-    total = np.zeros((len(otherwise), next(iter(found.values())).shape[1]))
+    total = np.zeros((len(otherwise), next(iter(forecasts.values())).shape[1]))
     weight = np.zeros_like(total)
-    for member, own in found.items():
-        there = ~np.isnan(own)
+    for member, forecast in forecasts.items():
+        there = ~np.isnan(forecast)
         share = weights[member][:, None] * there
-        total += np.where(there, own, 0.0) * share
+        total += np.where(there, forecast, 0.0) * share
         weight += share
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[:, None])
 
 
 def choose_origins(length: int, period: int) -> NDArray[np.int_]:
     """Return the origins of the backtest: evenly spaced over the last part of a series."""
-    first = max(min(LEAST_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
+    first = max(min(MIN_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
     first = max(min(first, length - 1), 1)
-    count = max(1, min(MOST_ORIGINS, length - first))
+    count = max(1, min(MAX_ORIGINS, length - first))
     return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
 
 
@@ -206,29 +209,33 @@ def fit_pool(
         The fitted pool, and its backtest on each series.
     """
     observed = series if observed is None else observed
-    covariates = [np.zeros((len(own), 0)) for own in series] if covariates is None else covariates
-    length = int(np.median([len(own) for own in series]))
-    periods = tuple(own for own in periods if length >= 2 * own + 2)
+    covariates = [np.zeros((len(values), 0)) for values in series] if covariates is None else covariates
+    length = int(np.median([len(values) for values in series]))
+    periods = tuple(cycle for cycle in periods if length >= 2 * cycle + 2)
     period = periods[0] if periods else 1
-    log = all(own.min() > 0 and own.max() > LOG_RANGE * own.min() for own in series)
-    views = [make_views(own, period, log, extra) for own, extra in zip(series, covariates, strict=True)]
-    origins = [choose_origins(len(own), period) for own in series]
+    log = all(values.min() > 0 and values.max() > LOG_RANGE * values.min() for values in series)
+    views = [make_views(values, period, log, extra) for values, extra in zip(series, covariates, strict=True)]
+    origins = [choose_origins(len(values), period) for values in series]
     simple = set(_simple_members(periods, log, families))
-    found = [simple_forecasts(view, own, horizon, simple) for view, own in zip(views, origins, strict=True)]
+    simple_by_series = [
+        simple_forecasts(view, steps, horizon, simple) for view, steps in zip(views, origins, strict=True)
+    ]
     specs = dict(_readout_members(length, horizon, periods, log, families, covariates[0].shape[1] > 0))
     readouts = {}
     for member, spec in specs.items():
-        readout = _fit_member(member, spec, views, observed, origins, found)
+        readout = _fit_member(member, spec, views, observed, origins, simple_by_series)
         if readout is not None:
             readouts[member] = readout
     backtests, totals, counts = [], {}, {}
-    for values, seen, own, where, view in zip(series, observed, found, origins, views, strict=True):
-        own = limit_forecasts(own, values, where)
+    for values, seen, forecasts_of_series, where, view in zip(
+        series, observed, simple_by_series, origins, views, strict=True
+    ):
+        forecasts_of_series = limit_forecasts(forecasts_of_series, values, where)
         truth = later_values(seen, where, horizon)
         scale = view[False].scale[np.maximum(where - 1, 1)]  # the scale of one value alone is unknown
-        scale = np.maximum(scale, LEAST_SCALE * scale.mean())
-        backtests.append(_combine_backtest(own, truth, where, scale, values))
-        for member, forecasts in own.items():
+        scale = np.maximum(scale, MIN_SCALE * scale.mean())
+        backtests.append(_combine_backtest(forecasts_of_series, truth, where, scale, values))
+        for member, forecasts in forecasts_of_series.items():
             losses = np.abs(forecasts - truth) / scale[:, None]
             known = ~np.isnan(losses)
             totals[member] = totals.get(member, 0.0) + losses[known].sum()
@@ -260,7 +267,7 @@ def _simple_members(periods: Sequence[int], log: bool, families: Sequence[str]) 
                 yield Member("last value")
         elif family in ("smoothing", "theta"):
             for period in periods or (1,):
-                yield from (Member(family, period, own) for own in ((False, True) if log else (False,)))
+                yield from (Member(family, period, use_log) for use_log in ((False, True) if log else (False,)))
 
 
 def _readout_members(
@@ -290,14 +297,14 @@ def _fit_member(
     views: Sequence[dict[bool, View]],
     observed: Sequence[NDArray],
     origins: Sequence[NDArray],
-    found: Sequence[dict[Member, NDArray]],
+    simple: Sequence[dict[Member, NDArray]],
 ) -> Readout | None:
     """Fit the readout of a member, and add its forecasts at the origins, each by a readout of earlier steps only."""
     horizon = spec.horizon
     tables: list[tuple[Rows, NDArray]] = []
     for view, seen in zip(views, observed, strict=True):
-        own = view[member.log]
-        rows = build_rows(own.values, own.scale, spec, own.covariates)
+        scaled = view[member.log]
+        rows = build_rows(scaled.values, scaled.scale, spec, scaled.covariates)
         later = later_values(np.log(seen) if member.log else seen, rows.steps + 1, horizon)
         tables.append((rows, (later - rows.anchors) / rows.scale[:, None]))
 
@@ -305,37 +312,37 @@ def _fit_member(
         inputs, aligned, targets = [], [], []
         for (rows, target), end in zip(tables, ends, strict=True):
             # Rows from before the series starts to move would get huge targets.
-            use = (rows.steps < end - 1) & (rows.scale > LEAST_SCALE * rows.scale.mean()) if len(rows.steps) else []
+            use = (rows.steps < end - 1) & (rows.scale > MIN_SCALE * rows.scale.mean()) if len(rows.steps) else []
             known = rows.steps[use][:, None] + np.arange(1, horizon + 1) < end
             inputs.append(rows.inputs[use])
             aligned.append(rows.aligned[use])
             targets.append(np.where(known, target[use], np.nan))
         return fit_readout(np.concatenate(inputs), np.concatenate(aligned), np.concatenate(targets))
 
-    answers = [np.full((len(own), horizon), np.nan) for own in origins]
+    answers = [np.full((len(steps), horizon), np.nan) for steps in origins]
     for block in range(BLOCKS):
-        firsts = [round(len(own) * block / BLOCKS) for own in origins]
-        readout = fit([int(own[min(first, len(own) - 1)]) for own, first in zip(origins, firsts, strict=True)])
+        firsts = [round(len(steps) * block / BLOCKS) for steps in origins]
+        readout = fit([int(steps[min(first, len(steps) - 1)]) for steps, first in zip(origins, firsts, strict=True)])
         if readout is None:
             continue
-        for answer, own, first, (rows, _) in zip(answers, origins, firsts, tables, strict=True):
-            where = np.arange(first, round(len(own) * (block + 1) / BLOCKS))
-            where = where[np.isin(own[where] - 1, rows.steps)]
-            at = np.searchsorted(rows.steps, own[where] - 1)
+        for answer, steps, first, (rows, _) in zip(answers, origins, firsts, tables, strict=True):
+            where = np.arange(first, round(len(steps) * (block + 1) / BLOCKS))
+            where = where[np.isin(steps[where] - 1, rows.steps)]
+            at = np.searchsorted(rows.steps, steps[where] - 1)
             answer[where] = undo_log(readout(rows.take(at)), member.log)
-    for answer, own in zip(answers, found, strict=True):
-        own[member] = answer
+    for answer, forecasts in zip(answers, simple, strict=True):
+        forecasts[member] = answer
     return fit([len(view[member.log].values) for view in views])
 
 
 def _combine_backtest(
-    found: dict[Member, NDArray], truth: NDArray, origins: NDArray, scale: NDArray, values: NDArray
+    forecasts: dict[Member, NDArray], truth: NDArray, origins: NDArray, scale: NDArray, values: NDArray
 ) -> Backtest:
     """Combine with the weights that were known at each origin."""
     horizon = truth.shape[1]
     ends = origins[:, None] + np.arange(1, horizon + 1)
-    members = list(found)
-    losses = np.abs(np.stack([found[member] for member in members]) - truth) / scale[:, None]
+    members = list(forecasts)
+    losses = np.abs(np.stack([forecasts[member] for member in members]) - truth) / scale[:, None]
     there = ~np.isnan(losses)
     losses = np.where(there, losses, 0.0)
     weights = np.zeros((len(members), len(origins)))
@@ -346,7 +353,7 @@ def _combine_backtest(
         usual = np.median(mean[count > 0]) if count.any() else 1.0
         prior = PRIOR_LOSSES * horizon
         mean = (mean * count + usual * prior) / (count + prior)
-        own = weigh(dict(zip(members, mean.tolist(), strict=True)))
-        weights[:, number] = [own[member] for member in members]
-    combined = combine(found, dict(zip(members, weights, strict=True)), values[origins - 1])
-    return Backtest(origins, found, combined, truth, scale)
+        by_member = weigh(dict(zip(members, mean.tolist(), strict=True)))
+        weights[:, number] = [by_member[member] for member in members]
+    combined = combine(forecasts, dict(zip(members, weights, strict=True)), values[origins - 1])
+    return Backtest(origins, forecasts, combined, truth, scale)

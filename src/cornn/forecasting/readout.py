@@ -12,10 +12,10 @@ __all__ = ["Readout", "ReadoutSpec", "Rows", "build_rows", "fit_readout", "oscil
 PENALTIES = np.logspace(-2, 4, 13)  # times the number of rows over 100
 PENALTY_STEPS = 6  # steps ahead that the penalty is chosen by
 FEWEST_ROWS = 4
-MOST_LAGS = 26
+MAX_LAGS = 26
 ROWS_PER_LAG = 4
 COVARIATE_LAGS = 2  # changes of each covariate
-MOST_ROWS = 3000
+MAX_ROWS = 3000
 GAINS = (1.0, 0.3)  # of the drive of the oscillators
 DECAYS = (0.6, 2.5)  # half-lives of the oscillators, in periods
 OSCILLATORS = 10  # periods per decay
@@ -49,9 +49,9 @@ class ReadoutSpec:
         cls, length: int, horizon: int, period: int, *, seasonal: bool, oscillators: bool, covariates: bool
     ) -> "ReadoutSpec":
         """Choose the number of lags for a series of some length."""
-        wanted = period + 2 if 1 < period <= MOST_LAGS - 2 and not seasonal else 8
+        wanted = period + 2 if 1 < period <= MAX_LAGS - 2 and not seasonal else 8
         reach = period if seasonal else 0
-        lags = max(1, min(wanted, MOST_LAGS, (length - reach - horizon) // ROWS_PER_LAG))
+        lags = max(1, min(wanted, MAX_LAGS, (length - reach - horizon) // ROWS_PER_LAG))
         longest = float(np.clip(length / 4, 8, max(64, 2 * period)))
         return cls(horizon, period, seasonal, lags, oscillators, covariates, longest)
 
@@ -121,7 +121,7 @@ def build_rows(
         The rows.
     """
     if steps is None:
-        steps = np.arange(spec.need - 1, len(values))[-MOST_ROWS:]
+        steps = np.arange(spec.need - 1, len(values))[-MAX_ROWS:]
     period, ahead = spec.period, np.arange(1, spec.horizon + 1)
     back = steps[:, None] - np.arange(spec.lags)
     divide = scale[steps][:, None]
@@ -137,7 +137,7 @@ def build_rows(
     else:
         anchors = np.repeat(values[steps][:, None], spec.horizon, 1)
         inputs = [(values[back] - values[back - 1]) / divide]
-        if period > MOST_LAGS - 2:
+        if period > MAX_LAGS - 2:
             before = ahead - period * ((ahead + period - 1) // period)
             season = steps[:, None] + before
             aligned = ((values[season] - anchors) / divide)[:, :, None]

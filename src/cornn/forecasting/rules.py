@@ -27,8 +27,8 @@ def drift(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int, 
 def seasonal_drift(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int, period: int) -> NDArray:
     """Repeat the last season, raised by the change of the mean from the season before."""
     sums = np.cumsum(np.concatenate([[0.0], values]))
-    now, one, two = (np.maximum(origins - count * period, 0) for count in range(3))
-    change = np.where(origins >= 2 * period, (sums[now] - 2 * sums[one] + sums[two]) / period, 0.0)
+    now, previous, before = (np.maximum(origins - count * period, 0) for count in range(3))
+    change = np.where(origins >= 2 * period, (sums[now] - 2 * sums[previous] + sums[before]) / period, 0.0)
     seasons = (np.arange(1, horizon + 1) + period - 1) // period
     return seasonal_naive(values, origins, horizon, period) + change[:, None] * seasons
 

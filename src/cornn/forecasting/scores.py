@@ -27,7 +27,7 @@ BASELINES = ("last value", "seasonal naive", "ridge on lags")
 """What forecasts are compared with."""
 TRIVIAL = BASELINES[:2]
 """Those without parameters."""
-MOST_ORIGINS = 200  # per series
+MAX_ORIGINS = 200  # per series
 COVERAGE_LEVEL = 0.9
 
 
@@ -73,7 +73,7 @@ class ScoreTable:
 
 def score_forecasts(
     truth: NDArray[np.float64],
-    found: NDArray[np.float64],
+    forecasts: NDArray[np.float64],
     size: NDArray[np.float64],
     quantiles: NDArray[np.float64] | None = None,
 ) -> Scores:
@@ -81,14 +81,14 @@ def score_forecasts(
 
     Args:
         truth: True values, shape (origins, horizon); NaN where unknown.
-        found: Forecasts, shape (origins, horizon).
+        forecasts: Forecasts, shape (origins, horizon).
         size: Errors of seasonal naive in the training data, shape (origins,).
         quantiles: Forecasts at `LEVELS`, shape (levels, origins, horizon), or None.
 
     Returns:
         The scores.
     """
-    error = truth - found
+    error = truth - forecasts
     pinball = None
     if quantiles is not None:
         levels = np.array(LEVELS)[:, None, None]
@@ -126,57 +126,57 @@ def compare_with_baselines(
         The scores, or None if no value is known there.
     """
     if periods is None:
-        periods = model.pool.periods if model is not None else choose_periods([own.values for own in training])
+        periods = model.pool.periods if model is not None else choose_periods([history.values for history in training])
     period = min(periods, default=1)
     rules = {name: fit_model(training, horizon, periods, families=(name,))[0] for name in BASELINES}
-    step = [_seasonal_error(own.values, period) for own in training]
+    step = [_seasonal_error(history.values, period) for history in training]
     usual = float(np.median(step))
-    truths, sizes, found, quantiles = [], [], {}, {}
+    truths, sizes, by_name, quantiles = [], [], {}, {}
     for number, (history, cut) in enumerate(zip(test, cuts, strict=True)):
         length = len(history.values)
         origins = np.arange(max(cut, 1), length)
         if not len(origins):
             continue
-        origins = origins[np.unique(np.linspace(0, len(origins) - 1, min(MOST_ORIGINS, len(origins))).astype(int))]
+        origins = origins[np.unique(np.linspace(0, len(origins) - 1, min(MAX_ORIGINS, len(origins))).astype(int))]
         truths.append(later_values(history.values, origins, horizon))
         sizes.append(np.full(len(origins), step[number] if len(step) == len(test) else usual))
         answers: dict[str, tuple[Forecasts, Model | None]] = {"model": (forecast(number, history, origins), model)}
-        answers |= {name: (own.forecast_at(history, origins), own) for name, own in rules.items()}
-        for name, (own, with_quantiles) in answers.items():
-            found.setdefault(name, []).append(own.mean)
+        answers |= {name: (rule.forecast_at(history, origins), rule) for name, rule in rules.items()}
+        for name, (forecasts, with_quantiles) in answers.items():
+            by_name.setdefault(name, []).append(forecasts.mean)
             if with_quantiles is not None:
-                quantiles.setdefault(name, []).append(with_quantiles.quantiles(own, LEVELS))
+                quantiles.setdefault(name, []).append(with_quantiles.quantiles(forecasts, LEVELS))
     truth = np.concatenate(truths) if truths else np.zeros((0, horizon))
     count = int((~np.isnan(truth)).sum())
     if not count:
         return None
     size = np.concatenate(sizes)
-    means: Mapping[str, NDArray] = {name: np.concatenate(own) for name, own in found.items()}
-    spreads: Mapping[str, NDArray] = {name: np.concatenate(own, 1) for name, own in quantiles.items()}
-    scores = {name: score_forecasts(truth, own, size, spreads.get(name)) for name, own in means.items()}
+    means: Mapping[str, NDArray] = {name: np.concatenate(values) for name, values in by_name.items()}
+    spreads: Mapping[str, NDArray] = {name: np.concatenate(values, 1) for name, values in quantiles.items()}
+    scores = {name: score_forecasts(truth, values, size, spreads.get(name)) for name, values in means.items()}
     reached = [ahead for ahead in range(horizon) if (~np.isnan(truth[:, ahead])).any()]
     ahead = {
-        name: tuple(float(np.sqrt(np.nanmean(np.square(truth[:, one] - own[:, one])))) for one in reached)
-        for name, own in means.items()
+        name: tuple(float(np.sqrt(np.nanmean(np.square(truth[:, k] - values[:, k])))) for k in reached)
+        for name, values in means.items()
     }
     coverage = pooled = None
     if "model" in spreads:
         inside = (truth >= spreads["model"][0]) & (truth <= spreads["model"][-1])
         known = ~np.isnan(truth)
-        coverage = tuple(float(inside[known[:, one], one].mean()) for one in reached)
+        coverage = tuple(float(inside[known[:, k], k].mean()) for k in reached)
         pooled = float(inside[known].mean())
     first = ~np.isnan(truth[:, 0])
     pairs = (tuple(truth[first, 0].tolist()), tuple(means["model"][first, 0].tolist()))
-    own = scores.pop("model")
-    return ScoreTable(own, scores, ahead, coverage, pooled, pairs, count, period)
+    of_model = scores.pop("model")
+    return ScoreTable(of_model, scores, ahead, coverage, pooled, pairs, count, period)
 
 
-def compute_r2(truth: NDArray, found: NDArray) -> float:
+def compute_r2(truth: NDArray, predictions: NDArray) -> float:
     """Compute R² over all known values. Both arguments: (rows, features)."""
-    known = ~np.isnan(truth) & ~np.isnan(found)
+    known = ~np.isnan(truth) & ~np.isnan(predictions)
     if known.sum() < 2:
         raise ValueError("fewer than two known values to score: pass longer sequences")
-    error = ((truth - found)[known] ** 2).sum()
+    error = ((truth - predictions)[known] ** 2).sum()
     total = ((truth - np.nanmean(np.where(known, truth, np.nan), 0))[known] ** 2).sum()
     return float(1 - error / total) if total else float(error == 0)
 

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 __all__ = ["detect_periods"]
 
 CUSTOMARY = (4, 6, 7, 12, 13, 24, 26, 30, 48, 52, 60, 96, 144, 168, 288, 336, 365, 1440)
-LEAST_STRENGTH = 0.03  # share of the variance of the differences that the season must explain out of sample
+MIN_STRENGTH = 0.03  # share of the variance of the differences that the season must explain out of sample
 DEVIATIONS = 4.0  # of that share for noise, which must be added to it
 TOLERANCE = 0.04  # that a customary or a shorter period may miss of the best strength
 HINTED_DEVIATIONS = 1.5
 HINTED_TOLERANCE = 0.15
 CYCLES = 3  # complete seasons that are needed to detect one
-MOST_PERIODS = 2
+MAX_PERIODS = 2
 
 
 def detect_periods(values: NDArray[np.float64], hints: Sequence[int] = ()) -> list[int]:
@@ -39,20 +39,20 @@ def detect_periods(values: NDArray[np.float64], hints: Sequence[int] = ()) -> li
     limit = length // CYCLES
     if limit < 2:
         return []
-    changes = _robust(np.diff(values))
+    changes = _clip_outliers(np.diff(values))
     if not changes.any():
         return []
-    found: list[int] = []
-    for _ in range(MOST_PERIODS):
-        best = _strongest(changes, limit, found, hints)
+    periods: list[int] = []
+    for _ in range(MAX_PERIODS):
+        best = _find_strongest(changes, limit, periods, hints)
         if best is None:
             break
-        found.append(best)
+        periods.append(best)
         changes = changes - _phase_means(changes, best)
-    return sorted(found)
+    return sorted(periods)
 
 
-def _robust(changes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clip_outliers(changes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Centre the changes and clip outliers."""
     centred = changes - np.median(changes)
     spread = np.median(np.abs(centred))
@@ -62,36 +62,44 @@ def _robust(changes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(centred, -10 * spread, 10 * spread)
 
 
-def _strongest(changes: NDArray[np.float64], limit: int, before: list[int], hints: Sequence[int]) -> int | None:
+def _find_strongest(changes: NDArray[np.float64], limit: int, before: list[int], hints: Sequence[int]) -> int | None:
     """Return the period with the strongest season, or None."""
-    candidates = _peaks(changes, limit)
+    candidates = _find_peaks(changes, limit)
     candidates |= {period for period in (*CUSTOMARY, *hints) if 1 < period <= limit}
-    # A multiple of a season that is already removed is a season of its own, a divisor is not.
-    candidates = {own for own in candidates if not any(other % own == 0 for other in before)}
+    # A multiple of a season that is already removed is another season, a divisor is not.
+    candidates = {candidate for candidate in candidates if not any(other % candidate == 0 for other in before)}
     if before:
-        candidates = {own for own in candidates if own in (*CUSTOMARY, *hints) and own % before[0] == 0}
-    found = {
-        own: _strength(changes, own, {1, max(1, own // 4)}, HINTED_DEVIATIONS if own in hints else DEVIATIONS)
-        for own in sorted(candidates)
+        candidates = {
+            candidate for candidate in candidates if candidate in (*CUSTOMARY, *hints) and candidate % before[0] == 0
+        }
+    strengths = {
+        candidate: _measure_strength(
+            changes, candidate, {1, max(1, candidate // 4)}, HINTED_DEVIATIONS if candidate in hints else DEVIATIONS
+        )
+        for candidate in sorted(candidates)
     }
-    found = {own: strength for own, strength in found.items() if strength is not None}
-    if not found:
+    strengths = {candidate: strength for candidate, strength in strengths.items() if strength is not None}
+    if not strengths:
         return None
-    best = max(share for share, _ in found.values())
+    best = max(share for share, _ in strengths.values())
     # Customary periods first; and the shortest divisor that is nearly as strong, as multiples of a period are too.
-    near = [own for own, (share, _) in found.items() if share >= best - TOLERANCE]
-    hinted = [own for own, (share, _) in found.items() if own in hints and share >= best - HINTED_TOLERANCE]
-    chosen = min(hinted or [own for own in near if own in CUSTOMARY] or near)
-    share, width = found[chosen]
-    for own in range(2, chosen) if chosen not in hints else ():
-        if chosen % own == 0 and not any(other % own == 0 for other in before):
-            shorter = _strength(changes, own, {width}, DEVIATIONS)
+    near = [candidate for candidate, (share, _) in strengths.items() if share >= best - TOLERANCE]
+    hinted = [
+        candidate
+        for candidate, (share, _) in strengths.items()
+        if candidate in hints and share >= best - HINTED_TOLERANCE
+    ]
+    chosen = min(hinted or [candidate for candidate in near if candidate in CUSTOMARY] or near)
+    share, width = strengths[chosen]
+    for candidate in range(2, chosen) if chosen not in hints else ():
+        if chosen % candidate == 0 and not any(other % candidate == 0 for other in before):
+            shorter = _measure_strength(changes, candidate, {width}, DEVIATIONS)
             if shorter is not None and shorter[0] >= share - TOLERANCE:
-                return own
+                return candidate
     return chosen
 
 
-def _peaks(changes: NDArray[np.float64], limit: int) -> set[int]:
+def _find_peaks(changes: NDArray[np.float64], limit: int) -> set[int]:
     """Return the lags of the local maxima of the autocorrelation."""
     size = 1 << (2 * len(changes) - 1).bit_length()
     power = np.abs(np.fft.rfft(changes, size)) ** 2
@@ -110,7 +118,7 @@ def _phase_means(changes: NDArray[np.float64], period: int) -> NDArray[np.float6
     return (np.bincount(phase, changes, period) / counts)[phase]
 
 
-def _strength(
+def _measure_strength(
     changes: NDArray[np.float64], period: int, widths: set[int], deviations: float
 ) -> tuple[float, int] | None:
     """Return the strength of a season and the width of the changes that show it, or None if noise could be as strong.
@@ -118,18 +126,18 @@ def _strength(
     The strength is the share of the variance that the phase means of the other seasons predict, leaving one out. Slow
     seasons hardly show in the noise of single steps, so that wider changes are looked at too.
     """
-    found = []
+    results = []
     for width in sorted(widths):
         sums = np.cumsum(np.concatenate([[0.0], changes]))
-        own = sums[width:] - sums[:-width]
-        own = own - own.mean()
-        phase = np.arange(len(own)) % period
+        means = sums[width:] - sums[:-width]
+        means = means - means.mean()
+        phase = np.arange(len(means)) % period
         counts = np.bincount(phase, minlength=period)[phase]
-        total = np.square(own).sum()
+        total = np.square(means).sum()
         if counts.min() < 2 or not total:
             continue
-        others = (np.bincount(phase, own, period)[phase] - own) / (counts - 1)
-        share = 1 - np.square(own - others).sum() / total
-        if share >= LEAST_STRENGTH + deviations * np.sqrt(2 * period * width) / len(own):
-            found.append((float(share), width))
-    return max(found, default=None)
+        others = (np.bincount(phase, means, period)[phase] - means) / (counts - 1)
+        share = 1 - np.square(means - others).sum() / total
+        if share >= MIN_STRENGTH + deviations * np.sqrt(2 * period * width) / len(means):
+            results.append((float(share), width))
+    return max(results, default=None)

@@ -18,7 +18,7 @@ __all__ = [
 
 UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
 UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
-MOST_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
+MAX_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def count_missing(values: NDArray[np.float64]) -> NDArray[np.int_]:
 
 def median_gap(gaps: list[NDArray[np.float64]]) -> float:
     """Return the median time between samples; 1 if there is none."""
-    together = np.concatenate([own[1:] for own in gaps]) if gaps else np.zeros(0)
+    together = np.concatenate([series[1:] for series in gaps]) if gaps else np.zeros(0)
     together = together[together > 0]
     return float(np.median(together)) if len(together) else 1.0
 
@@ -90,8 +90,8 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
     if len(gaps) > 1 and uneven[1:].mean() > UNEVEN_SHARE:
         # Count back from the last sample, from which forecasts start.
         back = np.concatenate([np.cumsum(steps[:0:-1])[::-1], [0.0]])
-        found = -np.round(back)
-        return (found - found[0]).astype(int)
+        positions = -np.round(back)
+        return (positions - positions[0]).astype(int)
     return np.cumsum(np.concatenate([[0.0], np.maximum(whole[1:], 1.0)])).astype(int)
 
 
@@ -103,7 +103,7 @@ def check_length(steps: float, samples: int, unit: float) -> None:
         samples: Number of its samples.
         unit: Time of one step.
     """
-    if steps > max(MOST_STEPS, 10 * samples):
+    if steps > max(MAX_STEPS, 10 * samples):
         raise ValueError(
             f"{samples:,} samples span {steps:,.0f} steps of {unit:g}, the median time between samples in training: "
             "check the times, or pass the parts before and after a long gap as separate series"

@@ -25,7 +25,7 @@ SEASONS = (0.001, 0.03, 0.1, 0.25, 0.6)
 HALF_LIFE = 120  # of the squared errors that settings are compared by, in steps; at least four seasons
 FIRST_SEASONS = 3  # that the initial season is averaged over
 FIRST_STEPS = 8  # that the initial level and trend are fitted to, without a season
-LEAST_ERROR = 1e-24  # mean square, so that its logarithm exists; series are of about unit scale
+MIN_ERROR = 1e-24  # mean square, so that its logarithm exists; series are of about unit scale
 PARAMETER_COST = 1.0  # in units of the log likelihood, as in Akaike's criterion
 
 
@@ -153,7 +153,7 @@ class Smoother:
         totals, _ = lfilter([1.0], [1.0, -keep], squares, axis=0, zi=keep * state.total[None])
         count, _ = lfilter([1.0], [1.0, -keep], counts, zi=[keep * state.count])
         mean = totals / np.maximum(count, 1.0)[:, None]
-        loss = 0.5 * count[:, None] * np.log(mean + LEAST_ERROR) + grid.cost
+        loss = 0.5 * count[:, None] * np.log(mean + MIN_ERROR) + grid.cost
         after = State(level, trend, seasons[steps:].copy(), totals[-1], float(count[-1]))
         return Track(levels, trends, seasons, loss, after)
 
@@ -171,8 +171,8 @@ class Smoother:
         ahead = np.arange(1, horizon + 1)
         growth = np.cumsum(self.grid.damping[None] ** ahead[:, None], 0)  # (horizon, settings)
         last = origins - 1
-        found = track.level[last][:, None] + growth * track.trend[last][:, None]
+        forecasts = track.level[last][:, None] + growth * track.trend[last][:, None]
         if self.period > 1:
             back = ahead - self.period * ((ahead + self.period - 1) // self.period)  # -period < back <= 0
-            found = found + track.season[last[:, None] + self.period + back[None]]
-        return found
+            forecasts = forecasts + track.season[last[:, None] + self.period + back[None]]
+        return forecasts

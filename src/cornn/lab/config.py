@@ -204,7 +204,7 @@ class Train(Checked):
         own_settings: dict[str, Any] = {}
         for names in ALTERNATIVES.values():
             if any(changes.get(name) is not None for name in names):
-                changes = {name: None for name in names if start._part_of(name)} | changes
+                changes = {name: None for name in names if start._find_part(name)} | changes
         for name, value in changes.items():
             if name in TOP_LEVEL:
                 own_settings[name] = value
@@ -214,22 +214,22 @@ class Train(Checked):
             elif name == "layer" and isinstance(start.model, RivalSpec):
                 parts["model"]["constants"] = {**start.model.constants, **(value or {})}
             elif name != "layer" or value:
-                parts[start._part_of(name) or start._unknown(name)][name] = value
+                parts[start._find_part(name) or start._unknown(name)][name] = value
         return replace(
             start, **own_settings, **{part: replace(getattr(start, part), **new) for part, new in parts.items() if new}
         )
 
-    def _part_of(self, setting: str) -> str | None:
+    def _find_part(self, setting: str) -> str | None:
         """Return the name of the part that has this setting."""
         for part in ("model", "optimiser", "budget", "place", "task"):
-            names = {one.name for one in fields(getattr(self, part))} - {"name", "constants"}
+            names = {field.name for field in fields(getattr(self, part))} - {"name", "constants"}
             if setting in names:
                 return part
         return None
 
     def _unknown(self, setting: str) -> str:
         """Raise an error for a setting that no part has."""
-        if setting == "layer" or setting in {one.name for one in fields(CoRNNSpec)}:
+        if setting == "layer" or setting in {field.name for field in fields(CoRNNSpec)}:
             kind = "a rival" if setting == "layer" else "cornn"
             problem = f" is a setting of {kind}, the model is {self.model.name}: leave it out"
             raise ArgumentError(Setting(setting), problem)
@@ -314,11 +314,11 @@ def _convert_0_1(content: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("not a configuration: `task` and `settings` must be objects")
 
     def take(kind: type, source: Mapping[str, Any], **others: str) -> dict[str, Any]:
-        names = {others.get(one.name, one.name): one.name for one in fields(kind)}
+        names = {others.get(field.name, field.name): field.name for field in fields(kind)}
         return {new: source[old] for old, new in names.items() if old in source}
 
     kind = spec_type(model)
-    settings_of_0_1 = {"optimiser", *(one.name for part in (CoRNNSpec, Optimiser, Budget) for one in fields(part))}
+    settings_of_0_1 = {"optimiser", *(field.name for part in (CoRNNSpec, Optimiser, Budget) for field in fields(part))}
     for name in settings:
         if name not in settings_of_0_1:
             raise ValueError(f"a recipe has no setting {name!r}: it has {', '.join(sorted(settings_of_0_1))}")
@@ -354,7 +354,7 @@ def _with_current_names(content: Mapping[str, Any]) -> dict[str, Any]:
 def flat_settings(config: Train) -> dict[str, Any]:
     """Return the settings of the model, the optimiser and the budget by the names of the command-line options."""
     parts = (config.model, config.budget, config.optimiser)
-    values = {one.name: getattr(part, one.name) for part in parts for one in fields(part)}
+    values = {field.name: getattr(part, field.name) for part in parts for field in fields(part)}
     del values["name"]
     return values | {"optimiser": config.optimiser.name}
 

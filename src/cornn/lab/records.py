@@ -201,7 +201,9 @@ def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path,
         for name, entry in content["models"].items()
         if entry != previous["models"].get(name)
     }
-    machines = previous["machines"] + [one for one in content["machines"] if one not in previous["machines"]]
+    machines = previous["machines"] + [
+        machine for machine in content["machines"] if machine not in previous["machines"]
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, previous | {"machines": machines, "models": previous["models"] | checked}, indent=None)
     sources = [row["source"] for entry in checked.values() for row in (*entry["trials"], *entry["finals"])]
@@ -222,7 +224,7 @@ def source_of(result: Mapping[str, Any]) -> str:
 
 def mark(results: Iterable[Mapping[str, Any]]) -> str:
     """Return a mark for tables if one of the results does not come from the commit that it names, else nothing."""
-    return "" if all(source_of(one) in TRUSTED for one in results) else MARK
+    return "" if all(source_of(record) in TRUSTED for record in results) else MARK
 
 
 Results = Path | Sequence[Path]
@@ -285,7 +287,7 @@ def read_config(content: Mapping[str, Any]) -> Train:
 def find(results: Path, config: Train) -> dict[str, Any] | None:
     """Return the record of a run under `results`, or None."""
     expected = identity(config)
-    matches = (one for one in read(results, config.task.name) if identity(read_config(one)) == expected)
+    matches = (record for record in read(results, config.task.name) if identity(read_config(record)) == expected)
     return next(matches, None)
 
 
@@ -296,7 +298,7 @@ def missing(results: Results, configs: Iterable[Train]) -> list[Train]:
     for config in configs:
         task = config.task.name
         if task not in identities:
-            identities[task] = {identity(read_config(one)) for one in read(results, task)}
+            identities[task] = {identity(read_config(record)) for record in read(results, task)}
         if identity(config) not in identities[task]:
             absent.append(config)
     return absent

@@ -98,7 +98,7 @@ class Run(RunArtifact):
         write_json(self.path / RESULT, result, remedy=_resume_remedy(self.path))
         names = [name for name in (CONFIG, METRICS, WEIGHTS, RESULT) if (self.path / name).exists()]
         files = {name: compute_checksum(read_bytes(self.path / name)) for name in names}
-        files |= {name: own for name, own in (self.manifest.files or {}).items() if name == CONFIG}
+        files |= {name: checksum for name, checksum in (self.manifest.files or {}).items() if name == CONFIG}
         self._write_manifest(files)
 
     def _write_manifest(self, files: Mapping[str, str]) -> None:

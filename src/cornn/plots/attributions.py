@@ -10,8 +10,8 @@ from cornn.plots.style import COLOURS, canvas, shorten, styled
 
 __all__ = ["draw_attributions", "plot_attributions"]
 
-MOST_FEATURES = 6  # that are drawn, those with the largest attributions
-MOST_CHARACTERS = 24  # of a feature's name beside its panel
+MAX_FEATURES = 6  # that are drawn, those with the largest attributions
+MAX_CHARACTERS = 24  # of a feature's name next to its panel
 AGAINST, NEUTRAL, FOR = COLOURS[0], "#d9d9d9", COLOURS[1]
 
 
@@ -47,18 +47,20 @@ def draw_attributions(
     attributions = np.asarray(attributions)[: len(values)].reshape(values.shape)
     names = list(features) or [f"feature {number}" for number in range(values.shape[1])]
     size = np.abs(attributions).sum(0)
-    shown = sorted(np.argsort(-size, kind="stable")[:MOST_FEATURES].tolist())
-    figure, axes = canvas(len(shown), 1, size=(6.8, 0.7 + 1.6 * len(shown)), sharex=True)
+    features_shown = sorted(np.argsort(-size, kind="stable")[:MAX_FEATURES].tolist())
+    figure, axes = canvas(len(features_shown), 1, size=(6.8, 0.7 + 1.6 * len(features_shown)), sharex=True)
     clock = np.arange(len(values)) if times is None else np.asarray(times)
     limit = float(np.abs(attributions).max()) or 1.0
-    drawn = None
-    for panel, number in zip(axes[:, 0], shown, strict=True):
-        drawn = plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
+    collection = None
+    for panel, number in zip(axes[:, 0], features_shown, strict=True):
+        collection = plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
         if len(names) > 1:
-            panel.set_ylabel(shorten(names[number], MOST_CHARACTERS))
+            panel.set_ylabel(shorten(names[number], MAX_CHARACTERS))
     axes[-1, 0].set_xlabel("step" if times is None else "time")
     axes[0, 0].set_title(title.replace("$", r"\$"))
-    figure.colorbar(drawn, ax=axes[:, 0].tolist(), label=label, aspect=12 * len(shown), pad=0.01, shrink=0.9)
+    figure.colorbar(
+        collection, ax=axes[:, 0].tolist(), label=label, aspect=12 * len(features_shown), pad=0.01, shrink=0.9
+    )
     return figure
 
 
@@ -87,7 +89,7 @@ def plot_attributions(panel: Any, clock: Any, values: NDArray, attributions: NDA
     clock = clock.astype(np.float64)
     known = ~np.isnan(values)
     points = np.stack([clock[known], values[known]], 1)
-    # Each value has the halves of the segments beside it.
+    # Each value has the halves of the two segments that meet in it.
     middles = (points[1:] + points[:-1]) / 2
     before = np.concatenate([points[:1], middles])
     after = np.concatenate([middles, points[-1:]])

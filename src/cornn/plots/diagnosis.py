@@ -56,8 +56,8 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
         if bound.isfinite().all():
             plot_line(first, steps, bound, color=COLOURS[2], linestyle=STYLES[2], label="bound: rate · n · dt")
         y, z = energy.state_bound(network, len(largest))
-        most = (network.gamma * y**2 + z**2)[1:].amax(1)
-        plot_line(first, steps, most, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
+        max_energy = (network.gamma * y**2 + z**2)[1:].amax(1)
+        plot_line(first, steps, max_energy, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
     use_log_scale(first)
     first.set_xlabel("step")
     first.set_ylabel("energy \N{GREEK SMALL LETTER GAMMA}y² + z²")
@@ -77,17 +77,17 @@ def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajecto
         axes: The axes to draw on.
         cases: Label -> network and trajectory.
     """
-    least = most = 0.0
+    lowest = highest = 0.0
     for number, (name, (network, trajectory)) in enumerate(cases.items()):
         logs = measure.gradient_decay(network, trajectory).mean(1).flip(0)
-        least, most = min(least, logs.min().item()), max(most, logs.max().item())
+        lowest, highest = min(lowest, logs.min().item()), max(highest, logs.max().item())
         plot_line(axes, range(len(logs)), logs, color=COLOURS[number], linestyle=STYLES[number], label=name)
     smallest = math.log10(torch.finfo(torch.float32).tiny)
-    if least < smallest / 2:
-        least = min(least, smallest - 1)
+    if lowest < smallest / 2:
+        lowest = min(lowest, smallest - 1)
         axes.axhline(smallest, color=COLOURS[6], linewidth=0.8, linestyle=":")
         axes.annotate("smallest normal float32", (1, smallest), (-2, 2), **RIGHT_LABEL)
-    axes.set_ylim(min(max(least - 2, -48), -2), most + 2)
+    axes.set_ylim(min(max(lowest - 2, -48), -2), highest + 2)
     axes.set_xlabel("lag n - k in steps")
     axes.set_ylabel("log₁₀ (|∂Eₙ/∂Xₖ| / |∂Eₙ/∂Xₙ|)")
     if len(cases) > 1:
@@ -106,7 +106,7 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
         trajectory: A trajectory of this network.
     """
     steps = len(trajectory)
-    seen, logs = measure.product_norms(network, trajectory, norm="euclid", every=max(1, steps // 100))
+    lags, logs = measure.product_norms(network, trajectory, norm="euclid", every=max(1, steps // 100))
     every = torch.arange(steps + 1, dtype=torch.float64)
     dt = network.dt.max().item()
     r = min(max(hypotheses.largest_r(network), 0.5), 1.0)
@@ -116,14 +116,14 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
     # The bounds are proven for activations with a slope of at most 1.
     proven = ACTIVATIONS[network.activation].unit_slope
     lines = {
-        "measured": (True, seen, logs.amax(1) / TEN),
+        "measured": (True, lags, logs.amax(1) / TEN),
         "bound: small gain": (proven, every, small_gain.log_growth_bound(network, steps) / TEN),
         "bound: energy": (proven, every, (every * math.log1p(gradients.energy_growth(network)) + uneven) / TEN),
         "bound: product of norms": (proven, every, (every * math.log(gradients.step_norm(network)) + wide) / TEN),
         "1 + 3·lag·dt^r (claimed; not a bound)": (True, every, torch.log10(1 + 3 * every * dt**r)),
     }
-    for number, (name, (shown, x, y)) in enumerate(lines.items()):
-        if shown and y.isfinite().all():
+    for number, (name, (is_shown, x, y)) in enumerate(lines.items()):
+        if is_shown and y.isfinite().all():
             axes.plot(x, y, color=COLOURS[number], linestyle=STYLES[number], label=name)
     low, high = (logs.amax(1) / TEN).aminmax()
     axes.set_ylim(min(low.item(), -1) * 1.15, max(high.item() * 1.5, 12))

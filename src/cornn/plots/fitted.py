@@ -22,10 +22,10 @@ from cornn.plots.style import (
 
 __all__ = ["draw_confusion", "draw_losses", "draw_predictions", "draw_residuals", "draw_sequence"]
 
-MOST_CLASSES = 20  # above this, cells show no numbers
+MAX_CLASSES = 20  # above this, cells show no numbers
 ROW_CHARACTERS = 20  # of all names of up to three classes, side by side below a confusion matrix
-MOST_CHARACTERS = 32  # of the name of a target
-MOST_FEATURES = 3  # of a sequence
+MAX_CHARACTERS = 32  # of the name of a target
+MAX_FEATURES = 3  # of a sequence
 
 
 @styled
@@ -55,7 +55,7 @@ def draw_confusion(evaluation: Evaluation) -> Any:
     panel = axes[0, 0]
     shares = [[value / max(1, sum(row)) for value in row] for row in evaluation.confusion]
     panel.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    if count <= MOST_CLASSES:
+    if count <= MAX_CLASSES:
         for row, values in enumerate(evaluation.confusion):
             for column, value in enumerate(values):
                 colour = "white" if shares[row][column] > 0.5 else "#333333"
@@ -71,27 +71,29 @@ def draw_confusion(evaluation: Evaluation) -> Any:
 
 
 @styled
-def draw_predictions(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+def draw_predictions(name: str, truth: Sequence[float], predictions: Sequence[float]) -> Any:
     """Plot predictions against true values."""
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
-    ends = [min(*truth, *found), max(*truth, *found)]
+    ends = [min(*truth, *predictions), max(*truth, *predictions)]
     panel.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
-    panel.plot(truth, found, ".", color=COLOURS[0], markersize=4, alpha=0.6)
-    panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true")
+    panel.plot(truth, predictions, ".", color=COLOURS[0], markersize=4, alpha=0.6)
+    panel.set_xlabel(f"{shorten(name, MAX_CHARACTERS)}, true")
     panel.set_ylabel("predicted")
     return figure
 
 
 @styled
-def draw_residuals(name: str, truth: Sequence[float], found: Sequence[float]) -> Any:
+def draw_residuals(name: str, truth: Sequence[float], predictions: Sequence[float]) -> Any:
     """Plot a histogram of the residuals."""
     bins = max(5, min(30, round(len(truth) ** 0.5 * 2)))
     figure, axes = canvas(size=(4.2, 3.4))
     panel = axes[0, 0]
-    panel.hist([true - predicted for true, predicted in zip(truth, found, strict=True)], bins=bins, color=COLOURS[0])
+    panel.hist(
+        [true - predicted for true, predicted in zip(truth, predictions, strict=True)], bins=bins, color=COLOURS[0]
+    )
     panel.axvline(0, color=COLOURS[6], linewidth=0.8)
-    panel.set_xlabel(f"{shorten(name, MOST_CHARACTERS)}, true minus predicted")
+    panel.set_xlabel(f"{shorten(name, MAX_CHARACTERS)}, true minus predicted")
     panel.set_ylabel("count")
     use_whole_ticks(panel.yaxis)
     return figure
@@ -102,11 +104,11 @@ def draw_sequence(series: Series, features: Sequence[str], attributions: NDArray
     """Plot one sequence, coloured by its attributions (steps, features): the features with the largest, up to three."""
     values = np.asarray(series.values).reshape(len(series.values), -1)
     attributions = attributions[: len(values)]
-    shown: list[int] = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MOST_FEATURES].tolist())
-    figure, axes = canvas(len(shown), 1, size=(3.6, 0.9 + len(shown)), sharex=True)
+    features_shown: list[int] = sorted(np.argsort(-np.abs(attributions).sum(0), kind="stable")[:MAX_FEATURES].tolist())
+    figure, axes = canvas(len(features_shown), 1, size=(3.6, 0.9 + len(features_shown)), sharex=True)
     clock = np.arange(len(values)) if series.times is None else np.asarray(series.times) - series.times[0]
     limit = float(np.abs(attributions).max()) or 1.0
-    for panel, number in zip(axes[:, 0], shown, strict=True):
+    for panel, number in zip(axes[:, 0], features_shown, strict=True):
         plot_attributions(panel, clock, values[:, number], attributions[:, number], limit)
         if len(features) > 1:
             panel.set_title(shorten(features[number]))

@@ -11,7 +11,7 @@ from cornn.plots.style import COLOURS, STYLES, canvas, plot_line, set_panel_titl
 
 __all__ = ["DrawnForecast", "ForecastPanel", "draw_errors_ahead", "draw_forecasts", "draw_members"]
 
-MOST_MEMBERS = 12
+MAX_MEMBERS = 12
 DATE_CHARACTERS = 60  # of all dates below a panel
 
 
@@ -55,9 +55,9 @@ class ForecastPanel:
 def draw_forecasts(panels: Sequence[ForecastPanel]) -> Any:
     """Draw series and forecasts, one panel each, and return the figure."""
     figure, axes = canvas(len(panels), 1, size=(6.8, 2.6 * len(panels)))
-    for panel, shown in zip(axes[:, 0], panels, strict=True):
-        plot_line(panel, shown.steps, shown.values, color=COLOURS[6], linewidth=1.1, label="series")
-        for number, forecast in enumerate(shown.forecasts):
+    for panel, content in zip(axes[:, 0], panels, strict=True):
+        plot_line(panel, content.steps, content.values, color=COLOURS[6], linewidth=1.1, label="series")
+        for number, forecast in enumerate(content.forecasts):
             for level, (low, high) in forecast.intervals.items():
                 shade = 0.35 if level == min(forecast.intervals) else 0.18
                 label = f"{100 * level:.0f} % interval" if number == 0 else None
@@ -69,11 +69,11 @@ def draw_forecasts(panels: Sequence[ForecastPanel]) -> Any:
             marker = "." if len(forecast.steps) < 4 else None
             label = "forecast" if number == 0 else None
             panel.plot(forecast.steps, forecast.mean, color=COLOURS[0], marker=marker, label=label)
-        if shown.cut is not None:
-            panel.axvline(shown.cut, color="#999999", linewidth=0.8, linestyle=":")
-        panel.set_title(shown.title.replace("$", r"\$"))
-        if shown.format_step is not None:
-            _date_steps(panel, shown.format_step, len(shown.format_step(int(shown.steps[0]))))
+        if content.cut is not None:
+            panel.axvline(content.cut, color="#999999", linewidth=0.8, linestyle=":")
+        panel.set_title(content.title.replace("$", r"\$"))
+        if content.format_step is not None:
+            _date_steps(panel, content.format_step, len(content.format_step(int(content.steps[0]))))
         else:
             use_whole_ticks(panel.xaxis)
     if panels[-1].format_step is None:
@@ -130,11 +130,11 @@ def draw_errors_ahead(
 @styled
 def draw_members(weights: Mapping[str, float]) -> Any:
     """Draw the weights of the members of a pool, the largest first."""
-    shown = sorted(weights.items(), key=lambda pair: -pair[1])[:MOST_MEMBERS]
-    figure, axes = canvas(size=(6.6, 0.8 + 0.26 * len(shown)))
+    largest = sorted(weights.items(), key=lambda pair: -pair[1])[:MAX_MEMBERS]
+    figure, axes = canvas(size=(6.6, 0.8 + 0.26 * len(largest)))
     panel = axes[0, 0]
-    panel.barh(range(len(shown)), [100 * weight for _, weight in shown], color=COLOURS[0])
-    panel.set_yticks(range(len(shown)), [name for name, _ in shown])
+    panel.barh(range(len(largest)), [100 * weight for _, weight in largest], color=COLOURS[0])
+    panel.set_yticks(range(len(largest)), [name for name, _ in largest])
     panel.invert_yaxis()
     panel.set_xlabel("weight, %")
     panel.grid(axis="y", visible=False)

@@ -154,12 +154,12 @@ def data_uri(figure: Any) -> str:
     """Encode a figure as an SVG data URI, for HTML pages without other files."""
     import matplotlib
 
-    drawn = io.BytesIO()
+    buffer = io.BytesIO()
     with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
         # Text stays text: the reader's fonts may have glyphs that matplotlib's lack.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    return "data:image/svg+xml;base64," + base64.b64encode(drawn.getvalue()).decode()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def save(figure: Any, path: Path) -> list[Path]:
@@ -172,8 +172,8 @@ def save(figure: Any, path: Path) -> list[Path]:
     with write_errors(path), matplotlib.rc_context(SETTINGS):
         path.parent.mkdir(parents=True, exist_ok=True)
         for ending, settings in options.items():
-            drawn = io.BytesIO()
-            figure.savefig(drawn, format=ending, **settings)
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=ending, **settings)
             paths.append(path.with_name(f"{path.name}.{ending}"))
-            write_atomically(paths[-1], drawn.getvalue())
+            write_atomically(paths[-1], buffer.getvalue())
     return paths

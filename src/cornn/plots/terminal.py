@@ -49,11 +49,11 @@ def draw_curves(
                  └──────────
                   0  step  9
     """
-    shown = [point for points in curves.values() for point in points if _is_shown(point)]
-    if not shown:
+    points_shown = [point for points in curves.values() for point in points if _is_shown(point)]
+    if not points_shown:
         return f"{title} (nothing to show yet)".strip()
-    left, right = min(x for x, _ in shown), max(x for x, _ in shown)
-    values = [value for _, value in shown] + ([goal] if goal else [])
+    left, right = min(x for x, _ in points_shown), max(x for x, _ in points_shown)
+    values = [value for _, value in points_shown] + ([goal] if goal else [])
     low, high = _range(min(values), max(values))
 
     def cell(x: float, value: float) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from cornn.theory.register import Condition
 __all__ = ["SEQUENCES", "Diagnosis", "Fact", "Subject", "diagnose", "subject_from_constants", "subject_from_layer"]
 
 SEQUENCES = 2
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 """Longer sequences are truncated: longer Jacobian products add little and take long."""
 
 LARGEST_TRANSIENT = math.log(10)
@@ -35,7 +35,7 @@ class Subject:
     Attributes:
         name: Name to print.
         network: The network.
-        input: Input, (time, batch, features), truncated to `MOST_STEPS` steps.
+        input: Input, (time, batch, features), truncated to `MAX_STEPS` steps.
         length: Number of steps before truncation.
     """
 
@@ -102,7 +102,7 @@ def subject_from_layer(name: str, layer: nn.Module, input: Tensor, index: int = 
         raise ValueError(f"there is no layer {index + 1}: the model has {layer.num_layers}, counted from 1")
     if index and layer.bidirectional:
         raise ValueError("only the first layer of a bidirectional model can be checked: choose layer 1")
-    features = input[:MOST_STEPS]
+    features = input[:MAX_STEPS]
     for below in range(index):
         features = measure.simulate(network_from_layer(layer, below), features).y[1:]
     if layer.num_layers > 1:
@@ -144,7 +144,7 @@ def subject_from_constants(
         raise ValueError(f"length must be 1 or more, got {length}")
     layer = CoRNN(inputs, hidden_size, dt=dt, gamma=gamma, epsilon=epsilon, damping=damping, init=init)
     layer.reset_parameters(generator(seed, "check", "weights"))
-    input = torch.rand(min(length, MOST_STEPS), SEQUENCES, inputs, generator=generator(seed, "check", "input"))
+    input = torch.rand(min(length, MAX_STEPS), SEQUENCES, inputs, generator=generator(seed, "check", "input"))
     name = f"dt {dt:g}, gamma {gamma:g}, epsilon {epsilon:g}, {damping} damping, {hidden_size} neurons, before training"
     return Subject(name, network_from_layer(layer), input, length)
 
@@ -235,7 +235,7 @@ def _summary(
         + (f"; these do not: {'; '.join(missed)}." if missed else ".")
         + " Its gradient bounds (prop:3, prop:n3) are false as stated, so nothing follows from them either way."
     )
-    broken = [bound.statement for bound, found in comparisons if found is not None and not found.holds]
+    broken = [bound.statement for bound, comparison in comparisons if comparison is not None and not comparison.holds]
     if broken:
         sentences.append(f"BROKEN: {'; '.join(broken)}. A proven bound cannot be violated: please report this.")
     else:
@@ -264,7 +264,7 @@ def _proven_growth(rate: float | None) -> str:
             "With these weights every gradient must vanish, for any input: after the first few steps, by a factor of "
             f"ten at least every {max(tenfold, 1):,.0f} steps."
         )
-    return f"The weights do not force gradients to vanish. They can grow by a factor of at most {rate:.4g} per step."
+    return f"The weights do not force gradients to vanish. Gradients grow by a factor of at most {rate:.4g} per step."
 
 
 def _measured_growth(change: float, steps: int) -> str:

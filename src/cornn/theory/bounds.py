@@ -161,11 +161,11 @@ def _gain_product(case: Case) -> Comparison:
 
 
 def _loss(case: Case) -> Comparison:
-    found = loss_gradient(case.network, case.trajectory)
+    gradients = loss_gradient(case.network, case.trajectory)
     largest = case.trajectory.input.abs().max().item()
     bounds = loss_gradient_bounds(case.network, len(case.trajectory), largest_input=largest, log_growth=case.log_growth)
-    measured = torch.stack([value.abs().max() for value in found.values()])
-    return _nearest(measured, torch.tensor([bounds[name] for name in found], dtype=torch.float64))
+    measured = torch.stack([value.abs().max() for value in gradients.values()])
+    return _nearest(measured, torch.tensor([bounds[name] for name in gradients], dtype=torch.float64))
 
 
 def _is_bounded(network: Network) -> bool:

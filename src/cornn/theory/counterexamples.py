@@ -51,11 +51,11 @@ class Counterexample:
         return self.measured < self.claimed if self.is_lower_bound else self.measured > self.claimed
 
 
-def _growing(damping: str, dt: float = 0.01) -> Network:
+def _make_growing(damping: str, dt: float = 0.01) -> Network:
     """Return one neuron at the limit of eq:assm or eq:nassm (C = 1) with r = 1/2: W, W_z of order 1 / sqrt(dt)."""
     edge = dt**-0.5 * (1 + dt if damping == "implicit" else 1)
-    whole = torch.full((1, 1), edge, dtype=torch.float64)
-    return network(whole - 1, whole, dt, 1.0, 1.0, damping=damping)
+    weight = torch.full((1, 1), edge, dtype=torch.float64)
+    return network(weight - 1, weight, dt, 1.0, 1.0, damping=damping)
 
 
 def _zero_input(steps: int, features: int = 1) -> Tensor:
@@ -69,8 +69,8 @@ SETTING = "m = 1, gamma = epsilon = 1, dt = 0.01, 100 steps, u = b = 0, target 1
 
 def growing_product() -> Counterexample:
     """Exceed the approximation in eq:norm2 with one neuron."""
-    one = _growing("implicit")
-    log = product_norms(one, simulate(one, _zero_input(100)))[1][-1, 0].item()
+    neuron = _make_growing("implicit")
+    log = product_norms(neuron, simulate(neuron, _zero_input(100)))[1][-1, 0].item()
     claimed = claims.approximate_product(0.01, 0.5, 100)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dX_100/dX_0", claimed, math.exp(log), f"{ONE_NEURON} 1/8")
 
@@ -83,8 +83,8 @@ def product_far_above_one() -> Counterexample:
 
 def product_far_below_one() -> Counterexample:
     """Fall below 1, which the norm of a product is said to be close to, with an uncoupled neuron."""
-    one = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.01, 1.0, 1.0, damping="implicit")
-    log = product_norms(one, simulate(one, _zero_input(2000)), every=2000)[1][-1, 0].item()
+    neuron = network(torch.zeros(1, 1), torch.zeros(1, 1), 0.01, 1.0, 1.0, damping="implicit")
+    log = product_norms(neuron, simulate(neuron, _zero_input(2000)), every=2000)[1][-1, 0].item()
     setting = "m = 1, W = W_z = 0, gamma = epsilon = 1, dt = 0.01, 2,000 steps: dX_2000/dX_0"
     reach = "t = 20, as in the paper's experiments (t = 13 to 80); at t <= 1 it is 1 to 1.3"
     return Counterexample(setting, 1.0, math.exp(log), reach, is_lower_bound=True)
@@ -92,16 +92,16 @@ def product_far_below_one() -> Counterexample:
 
 def growing_loss_gradient() -> Counterexample:
     """Exceed prop:3 with one neuron."""
-    one = _growing("implicit")
-    measured = loss_gradient(one, simulate(one, _zero_input(100)), 1.0)["b"].abs().item()
+    neuron = _make_growing("implicit")
+    measured = loss_gradient(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"].abs().item()
     claimed = claims.loss_gradient(1, 1.0)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE/db", claimed, measured, f"{ONE_NEURON} 1/60")
 
 
 def growing_explicit_loss_gradient() -> Counterexample:
     """Exceed prop:n3 with one neuron."""
-    one = _growing("explicit")
-    measured = loss_gradient(one, simulate(one, _zero_input(100)), 1.0)["b"].abs().item()
+    neuron = _make_growing("explicit")
+    measured = loss_gradient(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"].abs().item()
     claimed = claims.explicit_loss_gradient(1, 1.0, 1.0, 1.0)
     setting = f"{SETTING} eq:nassm with C = 1, r = 1/2, explicit damping: dE/db"
     return Counterexample(setting, claimed, measured, f"{ONE_NEURON} 1/60")
@@ -109,8 +109,8 @@ def growing_explicit_loss_gradient() -> Counterexample:
 
 def growing_lag_gradient() -> Counterexample:
     """Exceed eq:norm20 with one neuron."""
-    one = _growing("implicit")
-    measured = gradient_by_lag(one, simulate(one, _zero_input(100)), 1.0)["b"][0].item()
+    neuron = _make_growing("implicit")
+    measured = gradient_by_lag(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"][0].item()
     claimed = claims.lag_gradient(0.0, 1.0, 1.0, 0.01, 0.5, 99)
     setting = f"{SETTING} eq:assm with r = 1/2: step 1's part of dE_100/db"
     return Counterexample(setting, claimed, measured, f"{ONE_NEURON} 1/30")
@@ -124,16 +124,16 @@ def growing_step_gradient() -> Counterexample:
 
 def growing_sum_gradient() -> Counterexample:
     """Exceed eq:norm6 with one neuron."""
-    one = _growing("implicit")
-    measured = gradient_by_lag(one, simulate(one, _zero_input(100)), 1.0)["b"].sum().item()
+    neuron = _make_growing("implicit")
+    measured = gradient_by_lag(neuron, simulate(neuron, _zero_input(100)), 1.0)["b"].sum().item()
     claimed = claims.sum_gradient(1, 1.0, 0.01, 100)
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE_100/db", claimed, measured, f"{ONE_NEURON} 1/40")
 
 
-def _growing_weight_gradient(setting: str, claimed: float, dt: float, n: int, k: int) -> Counterexample:
+def _measure_weight_gradient(setting: str, claimed: float, dt: float, n: int, k: int) -> Counterexample:
     """Measure step k's part of dE_n/dW: a full force until step k, then an input that keeps tanh at 0."""
-    one, delta = _growing("implicit", dt), 1 / (1 + dt)
-    W, W_z = one.W.item(), one.W_z.item()
+    neuron, delta = _make_growing("implicit", dt), 1 / (1 + dt)
+    W, W_z = neuron.W.item(), neuron.W_z.item()
     y = z = 0.0
     inputs = []
     for step in range(1, n + 1):
@@ -141,8 +141,8 @@ def _growing_weight_gradient(setting: str, claimed: float, dt: float, n: int, k:
         inputs.append(argument - W * y - W_z * z)
         z = delta * (z + dt * (math.tanh(argument) - y))
         y += dt * z
-    trajectory = simulate(one, torch.tensor(inputs, dtype=torch.float64)[:, None, None])
-    measured = gradient_by_lag(one, trajectory, 1.0)["W"][k - 1].item()
+    trajectory = simulate(neuron, torch.tensor(inputs, dtype=torch.float64)[:, None, None])
+    measured = gradient_by_lag(neuron, trajectory, 1.0)["W"][k - 1].item()
     return Counterexample(setting, claimed, measured, "one neuron suffices, within t <= 1; not at dt = 0.01")
 
 
@@ -155,12 +155,12 @@ WEIGHT = (
 def growing_weight_gradient() -> Counterexample:
     """Exceed eq:norm3 with one neuron."""
     claimed = claims.weight_gradient(1, 1.0, 0.0025, 0.5, 400, 40)
-    return _growing_weight_gradient(WEIGHT, claimed, 0.0025, 400, 40)
+    return _measure_weight_gradient(WEIGHT, claimed, 0.0025, 400, 40)
 
 
 def growing_late_gradient() -> Counterexample:
     """Exceed eq:norm4 with one neuron."""
-    return _growing_weight_gradient(WEIGHT, claims.late_gradient(1, 1.0, 0.0025, 0.5), 0.0025, 400, 40)
+    return _measure_weight_gradient(WEIGHT, claims.late_gradient(1, 1.0, 0.0025, 0.5), 0.0025, 400, 40)
 
 
 def hub_early_gradient() -> Counterexample:
@@ -172,8 +172,8 @@ def hub_early_gradient() -> Counterexample:
     delta = 1 / (1 + dt)
     W_z = torch.zeros(2, 2, dtype=torch.float64)
     W_z[1, 0] = dt**-0.5 / delta  # at the edge of eq:assm with r = 1/2
-    one = network(torch.zeros(2, 2), W_z, dt, 1.0, 1.0, damping="implicit")
-    product = torch.linalg.matrix_power(jacobian(one, torch.ones(1, 2, dtype=torch.float64))[0], n - k)
+    hub = network(torch.zeros(2, 2), W_z, dt, 1.0, 1.0, damping="implicit")
+    product = torch.linalg.matrix_power(jacobian(hub, torch.ones(1, 2, dtype=torch.float64))[0], n - k)
     y = z = 0.0
     for _ in range(k - 1):  # the first neuron, under a full force
         z = delta * (z + dt * (1 - y))
@@ -191,15 +191,15 @@ def _hub(m: int, dt: float) -> Network:
     """Couple every neuron to the velocity of the first: eq:assm holds with r = 1, and one bias moves all neurons."""
     W_z = torch.zeros(m, m, dtype=torch.float64)
     W_z[:, 0] = 1 + dt
-    nothing = torch.zeros(m, 1, dtype=torch.float64)
-    return network(torch.zeros(m, m), W_z, dt, 1.0, 1.0, V=nothing, damping="implicit")
+    zeros = torch.zeros(m, 1, dtype=torch.float64)
+    return network(torch.zeros(m, m), W_z, dt, 1.0, 1.0, V=zeros, damping="implicit")
 
 
 def hub_lag_gradient() -> Counterexample:
     """Exceed eq:norm20 at r = 1 with 100 neurons."""
     m, dt = 100, 0.05
-    one = _hub(m, dt)
-    measured = gradient_by_lag(one, simulate(one, _zero_input(20)), 1.0)["b"][0].item()
+    hub = _hub(m, dt)
+    measured = gradient_by_lag(hub, simulate(hub, _zero_input(20)), 1.0)["b"][0].item()
     setting = "m = 100, W = 0, W_z = 1 + dt in its first column, dt = 0.05, r = 1: step 1's part of dE_20/db_1"
     claimed = claims.lag_gradient(0.0, 1.0, 1.0, dt, 1.0, 19)
     return Counterexample(setting, claimed, measured, "ten neurons suffice, within t <= 1, at any r")
@@ -208,8 +208,8 @@ def hub_lag_gradient() -> Counterexample:
 def hub_loss_gradient() -> Counterexample:
     """Exceed prop:3 at r = 1 with 2,500 neurons."""
     m, dt, target = 2500, 0.05, 1e6
-    one = _hub(m, dt)
-    measured = loss_gradient(one, simulate(one, _zero_input(20)), target)["b"][0, 0].abs().item()
+    hub = _hub(m, dt)
+    measured = loss_gradient(hub, simulate(hub, _zero_input(20)), target)["b"][0, 0].abs().item()
     setting = "m = 2500, W = 0, W_z = 1 + dt in its first column, dt = 0.05, 20 steps, target 1e6, r = 1: dE/db_1"
     return Counterexample(setting, claims.loss_gradient(m, target), measured, "2,500 neurons and targets above 300")
 
@@ -228,19 +228,19 @@ def separating_inputs() -> Counterexample:
 
     The separation ends below the size of the attractor, where its digits would depend on how a machine rounds.
     """
-    one, input = chaotic_network()
+    chaotic, input = chaotic_network()
     input = input[:1000]
     other = input.clone()
     other[0, 0, 0] += 1e-6
-    apart = torch.sqrt(separation(one, input, other)[:, 0])
+    apart = torch.sqrt(separation(chaotic, input, other)[:, 0])
     setting = "m = 64, gamma = epsilon = 1, dt = 0.1, implicit, random W, inputs 1e-6 apart at one step, 1,000 steps"
     return Counterexample(setting, (len(input) * apart[1]).item(), apart.max().item(), STRONG)
 
 
 def positive_exponent() -> Counterexample:
     """Show a positive Lyapunov exponent: chaos."""
-    one, input = chaotic_network()
-    largest = lyapunov_exponents(one, simulate(one, input), skip=500)[0, 0].item() / 0.1
+    chaotic, input = chaotic_network()
+    largest = lyapunov_exponents(chaotic, simulate(chaotic, input), skip=500)[0, 0].item() / 0.1
     return Counterexample("the same network: largest Lyapunov exponent per unit of time", 0.0, largest, STRONG)
 
 
@@ -254,8 +254,8 @@ def same_range() -> Counterexample:
 def representation_remainder() -> Counterexample:
     """Show that the remainder of eq:vg2 does not vanish with dt."""
     dt = 0.01
-    one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-    _, left = leading_remainder(one, simulate(one, _zero_input(100)))
+    neuron = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
+    _, left = leading_remainder(neuron, simulate(neuron, _zero_input(100)))
     setting = "m = 1, W = W_z = 0, gamma = epsilon = 1, dt = 0.01, lag 100"
     reach = "lags of order 1 in time, however small dt is; at lags of a few steps the formula is accurate"
     return Counterexample(setting, dt, left[-1, 0].item(), reach)
@@ -264,11 +264,11 @@ def representation_remainder() -> Counterexample:
 def leading_gradient_remainder() -> Counterexample:
     """Show that the remainder of eq:vg8 is larger than dt**3."""
     dt = 0.01
-    one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-    trajectory = simulate(one, _zero_input(100) + 0.3)
-    exact = gradient_by_lag(one, trajectory)["b"][0, 0].item()
+    neuron = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
+    trajectory = simulate(neuron, _zero_input(100) + 0.3)
+    exact = gradient_by_lag(neuron, trajectory)["b"][0, 0].item()
     setting = "m = 1, W = W_z = 0, gamma = epsilon = 1, dt = 0.01, u = 0.3: step 1's part of dE_100/db"
-    left = abs(leading_gradient(one, trajectory)[0, 0, 0].item() - exact)
+    left = abs(leading_gradient(neuron, trajectory)[0, 0, 0].item() - exact)
     return Counterexample(setting, dt**3, left, "lags of order 1 in time: the remainder is of order dt, not dt^3")
 
 
@@ -313,9 +313,9 @@ def cancelling_sum() -> Counterexample:
 
 def unequal_energy() -> Counterexample:
     """Drive one of two neurons: the other has no energy."""
-    nothing = torch.zeros(2, 2)
-    one = network(nothing, nothing, 0.01, 1.0, 1.0, b=torch.tensor([1.0, 0.0]), damping="implicit")
-    last = simulate(one, torch.zeros(100, 1, 2)).y[-1, 0]
+    zeros = torch.zeros(2, 2)
+    neurons = network(zeros, zeros, 0.01, 1.0, 1.0, b=torch.tensor([1.0, 0.0]), damping="implicit")
+    last = simulate(neurons, torch.zeros(100, 1, 2)).y[-1, 0]
     setting = "m = 2, W = W_z = 0, b = (1, 0), 100 steps: the energy of y_2 as a share of its mean"
     share = (last[1] ** 2 / (last**2).mean()).item()
     return Counterexample(setting, 1.0, share, "any network with neurons of unequal drive", is_lower_bound=True)
@@ -335,9 +335,9 @@ def gradient_of_ode() -> Counterexample:
     W = W / W.abs().sum(1).max()  # W_z; W of size 0.01 meets eq:assm with r = 1
 
     def part(dt: float) -> float:
-        one = network(0.0025 * W, W, dt, 1.0, 1.0, damping="implicit")
-        trajectory = simulate(one, torch.ones(round(1 / dt), 1, 2))
-        return gradient_by_lag(one, trajectory)["W"][round(0.2 / dt), 0].item()
+        example = network(0.0025 * W, W, dt, 1.0, 1.0, damping="implicit")
+        trajectory = simulate(example, torch.ones(round(1 / dt), 1, 2))
+        return gradient_by_lag(example, trajectory)["W"][round(0.2 / dt), 0].item()
 
     setting = "m = 2, eq:assm with r = 1, u = 1: dE/dW at t = 1, the part of the step at t = 0.2, dt = 0.0025 over 0.01"
     reach = "any network: the parts are those of the ODE's gradient times dt, for either damping"
@@ -352,9 +352,9 @@ def vanishing_gradient() -> Counterexample:
     def drawn(name: str, *shape: int) -> Tensor:
         return (2 * torch.rand(*shape, generator=generator(0, "vanishing", name), dtype=torch.float64) - 1) * bound
 
-    one = network(drawn("W", m, m), drawn("W_z", m, m), dt, gamma, epsilon, V=drawn("V", m, 2), b=drawn("b", m))
+    example = network(drawn("W", m, m), drawn("W_z", m, m), dt, gamma, epsilon, V=drawn("V", m, 2), b=drawn("b", m))
     input = torch.rand(1000, 1, 2, generator=generator(0, "vanishing", "input"), dtype=torch.float64)
-    largest = gradient_by_lag(one, simulate(one, input))["W"][1, 0].item()
+    largest = gradient_by_lag(example, simulate(example, input))["W"][1, 0].item()
     ratio = claims.order_of_gradient(dt, 2, gamma, epsilon)[0] / largest
     setting = "adding's constants and start: the claimed order over step 2's part of dE_1000/dW (1 is right)"
     reach = (
@@ -384,9 +384,9 @@ def safe_steps() -> Counterexample:
         "HAR-2": (64, 1.7e-2, 0.1),
         "IMDB": (128, 6e-4, 5.4e-2),
     }
-    most = max(claims.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
+    largest = max(claims.safe_training_steps(m, 1.0, rate, dt) for m, rate, dt in tasks.values())
     setting = "L of eq:gd3, the largest of the paper's tasks (it has to be 1)"
-    return Counterexample(setting, 1.0, most, "all tasks of the paper, targets of 1", is_lower_bound=True)
+    return Counterexample(setting, 1.0, largest, "all tasks of the paper, targets of 1", is_lower_bound=True)
 
 
 def ode_gradient_grows() -> Counterexample:
@@ -415,8 +415,8 @@ def ode_gradient_grows() -> Counterexample:
             x + step / 6 * (a + 2 * b + 2 * c + d)
             for x, a, b, c, d in zip(state, first, second, third, fourth, strict=True)
         ]
-    one = network(torch.full((1, 1), W), torch.zeros(1, 1), 0.5, gamma, epsilon)
-    claimed = claims.ode_gradient(one, torch.tensor(end, dtype=torch.float64)).item()
+    neuron = network(torch.full((1, 1), W), torch.zeros(1, 1), 0.5, gamma, epsilon)
+    claimed = claims.ode_gradient(neuron, torch.tensor(end, dtype=torch.float64)).item()
     setting = "m = 1, gamma = 0.01, epsilon = 1, W = 1, W_z = 0, a force until t = 3 and an input -W y after it, t = 20"
     return Counterexample(setting, claimed, state[2] ** 2 + state[3] ** 2 / gamma, "one neuron; from t = 9.6 on")
 
@@ -429,15 +429,15 @@ def assumption_at_the_start() -> Counterexample:
         (2 * torch.rand(m, m, generator=generator(0, "assumption", name), dtype=torch.float64) - 1) * bound
         for name in ("W", "W_z")
     )
-    one = network(W, W_z, dt, 0.13, 4.1)
+    example = network(W, W_z, dt, 0.13, 4.1)
     setting = "psMNIST-128 before training: the two sides of eq:assm, r = 1/2"
-    return Counterexample(setting, dt**0.5, assumption(one)[0], "all tasks of the paper except adding at T = 5000")
+    return Counterexample(setting, dt**0.5, assumption(example)[0], "all tasks of the paper except adding at T = 5000")
 
 
 def chaos_respects_bound() -> bool:
     """Return whether the separating inputs respect the bound of prop:2, as they must."""
-    one, input = chaotic_network()
+    chaotic, input = chaotic_network()
     other = input.clone()
     other[0, 0, 0] += 1e-6
-    apart = separation(one, input, other)[1:, 0]
-    return bool((apart <= separation_bound(one, len(input)).sum(1)[1:]).all())
+    apart = separation(chaotic, input, other)[1:, 0]
+    return bool((apart <= separation_bound(chaotic, len(input)).sum(1)[1:]).all())

@@ -38,8 +38,8 @@ def assumption(network: Network) -> tuple[float, float]:
     """
     rows = torch.maximum(1 + row_sums(network.W), row_sums(network.W_z)) * network.dt / (1 + network.dt)
     limits = network.dt**0.5
-    most = (rows / limits).argmax()
-    return rows[most].item(), limits[most].item()
+    worst = (rows / limits).argmax()
+    return rows[worst].item(), limits[worst].item()
 
 
 def largest_r(network: Network) -> float:

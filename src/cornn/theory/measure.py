@@ -418,5 +418,5 @@ def separation(network: Network, input: Tensor, other: Tensor) -> Tensor:
     Returns:
         The energy of the difference of the states, (time + 1, batch).
     """
-    one, two = simulate(network, input), simulate(network, other)
-    return energy(network, one.y - two.y, one.z - two.z).sum(-1)
+    first, second = simulate(network, input), simulate(network, other)
+    return energy(network, first.y - second.y, first.z - second.z).sum(-1)

@@ -415,9 +415,9 @@ def conditions(network: Network, steps: int) -> list[Condition]:
     Returns:
         The hypotheses with their values and limits.
     """
-    found: dict[str, Condition] = {}
+    by_name: dict[str, Condition] = {}
     for statement in REGISTER:
         for condition in statement.conditions:
-            made = condition(network, steps)
-            found.setdefault(made.name, made)
-    return list(found.values())
+            evaluated = condition(network, steps)
+            by_name.setdefault(evaluated.name, evaluated)
+    return list(by_name.values())

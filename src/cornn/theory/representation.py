@@ -56,10 +56,10 @@ def leading_gradient(network: Network, trajectory: Trajectory) -> Tensor:
     """
     last = trajectory.y[-1]
     carried = torch.zeros_like(last)
-    found = []
+    gradients = []
     for slope, after in zip(trajectory.slopes.flip(0), [None, *trajectory.slopes.flip(0)[:-1]], strict=True):
         if after is not None:
             _, C = jacobian_blocks(network, after)
             carried = ((last + carried).unsqueeze(-2) @ C).squeeze(-2)
-        found.append(network.push * network.dt * slope * (last + carried))
-    return torch.stack(found).flip(0)
+        gradients.append(network.push * network.dt * slope * (last + carried))
+    return torch.stack(gradients).flip(0)

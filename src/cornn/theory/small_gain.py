@@ -40,14 +40,14 @@ def filter_gains(network: Network, r: float) -> tuple[Tensor, Tensor]:
     q2, q1 = 4 * keep * r**2, -2 * trace * r * (r**2 + keep)
     q0 = r**4 + trace**2 * r**2 + keep**2 - 2 * keep * r**2
     n0, n1 = r**2 + 1, -2 * r
-    one = torch.ones_like(keep)
+    ones = torch.ones_like(keep)
     # |p|**2 is smallest at an end or at the vertex of its parabola, the quotient largest there or where its slope is 0.
-    vertex = torch.where(q2 != 0, -q1 / torch.where(q2 != 0, 2 * q2, one), one)
+    vertex = torch.where(q2 != 0, -q1 / torch.where(q2 != 0, 2 * q2, ones), ones)
     a, half_b, c = -n1 * q2, -n0 * q2, n1 * q0 - n0 * q1
     root = torch.sqrt(torch.clamp(half_b**2 - a * c, min=0))
-    safe = torch.where(a != 0, a, one)
-    flat = [torch.where(a != 0, (-half_b + sign * root) / safe, one) for sign in (1, -1)]
-    cosines = torch.stack([one, -one, *(torch.clamp(x, -1, 1) for x in (vertex, *flat))])
+    safe = torch.where(a != 0, a, ones)
+    flat = [torch.where(a != 0, (-half_b + sign * root) / safe, ones) for sign in (1, -1)]
+    cosines = torch.stack([ones, -ones, *(torch.clamp(x, -1, 1) for x in (vertex, *flat))])
     # Near a root of p its polynomial in the cosine cancels numerically; the distances to the roots do not.
     x = r * torch.complex(cosines, torch.sqrt(1 - cosines**2))
     half = torch.complex(trace / 2, torch.zeros_like(trace))
@@ -141,8 +141,10 @@ def _weighted_responses(network: Network, rs: Tensor, steps: int) -> tuple[Tenso
     Both are divided by r**n, for n from 0 to `steps` and each r: (steps + 1, rates).
     """
     # Neurons with equal constants have equal responses.
-    alike = torch.unique(torch.stack((network.dt, network.gamma, network.epsilon, network.keep, network.push)), dim=1)
-    dt, gamma, _, keep, push = alike.unsqueeze(2)
+    distinct = torch.unique(
+        torch.stack((network.dt, network.gamma, network.epsilon, network.keep, network.push)), dim=1
+    )
+    dt, gamma, _, keep, push = distinct.unsqueeze(2)
     y = torch.stack((torch.ones_like(dt), torch.zeros_like(dt), dt * push)).expand(-1, -1, len(rs))
     z = torch.stack((torch.zeros_like(dt), torch.ones_like(dt), push)).expand(-1, -1, len(rs))
     free, impulse = [], []

@@ -109,7 +109,7 @@ def test_a_sweep_follows_everybody_up_to_the_end():
 
 @pytest.mark.parametrize(("longest", "most_memory"), [(1e-9, 0.4), (25.0, 0.0)])
 def test_a_sweep_lets_go_of_what_would_take_too_long_or_too_much(longest, most_memory, monkeypatch):
-    monkeypatch.setattr(sweep, "MOST_MEMORY", most_memory)
+    monkeypatch.setattr(sweep, "MAX_MEMORY", most_memory)
     monkeypatch.setattr(sweep, "peak_memory", lambda call, device: (call(), 1000)[1])
     points, _, _ = bench.follow(tiny_sweep(), "cpu", 1, longest)
     assert {point.value for point in points} == {2}

@@ -82,7 +82,8 @@ def test_killed_while_they_were_saved_they_go_on_from_the_step_before(tmp_path):
         folder = tmp_path / "parts" / f"seed-{seed}"
         (folder / "checkpoint-before.pt").replace(folder / "checkpoint.pt")
     steps = [
-        checkpoint["step"] for checkpoint in multi_seed._common([tmp_path / "parts" / f"seed-{n}" for n in range(3)])
+        checkpoint["step"]
+        for checkpoint in multi_seed._find_common([tmp_path / "parts" / f"seed-{n}" for n in range(3)])
     ]
     assert len(set(steps)) == 1
     kept = [Run(tmp_path / "parts" / f"seed-{seed}").checkpoint()["step"] for seed in range(3)]

@@ -1,7 +1,7 @@
 """The recurrence on a CPU, by the C library that is built with the package (`csrc`). The interface is in `contract.py`.
 
 One call runs the whole sequence without the GIL, the input map included. Rows are spread over
-`torch.get_num_threads()` threads, and a row's result depends neither on their number nor on the rows beside it; the
+`torch.get_num_threads()` threads, and a row's result depends neither on their number nor on the other rows; the
 weights' gradients are summed in an order that does not depend on it either. So runs are equal to the bit.
 
 The environment variable CORNN_ISA forces an instruction set for this process: avx512, avx2 or generic.
@@ -96,10 +96,10 @@ def load_library() -> ctypes.CDLL:
         raise Unusable(f"{LIBRARY.name} was not built: install gcc or clang, then install cornn again from source")
     try:
         library = ctypes.CDLL(str(LIBRARY))
-        found = library.cornn_interface()
+        interface = library.cornn_interface()
     except (OSError, AttributeError) as error:
         raise Unusable(f"{LIBRARY.name} cannot be loaded: {error}") from error
-    if found != INTERFACE:
+    if interface != INTERFACE:
         raise Unusable(f"{LIBRARY.name} belongs to another version of cornn: install cornn again")
     library.cornn_kernel.restype = ctypes.POINTER(Kernel)
     library.cornn_threads.restype = ctypes.c_void_p
@@ -141,10 +141,10 @@ def _find(dtype: torch.dtype, update: Update) -> Passes:
     if dtype not in (torch.float32, torch.float64):
         raise Unusable(f"{dtype} is not supported: use float32 or float64")
     isa, double = instruction_set(), dtype == torch.float64
-    found = load_library().cornn_kernel(isa.encode(), int(double), update.name.encode())
-    if not found:
-        found = _compile(update, isa, double)
-    return Passes(*(getattr(found.contents, field) for field in Passes._fields))
+    passes = load_library().cornn_kernel(isa.encode(), int(double), update.name.encode())
+    if not passes:
+        passes = _compile(update, isa, double)
+    return Passes(*(getattr(passes.contents, field) for field in Passes._fields))
 
 
 def _compile(update: Update, isa: str, double: bool) -> Any:
@@ -263,11 +263,13 @@ def backward(given: Given, after: After, request: Request, needs: Needs, scales:
         # Only the shape of the drives is needed.
         driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
         of_drives = needs._replace(input=True, input_weight=False, bias=False)
-        found = backward(driven, after, request, of_drives)
-        assert found.input is not None
-        steps = gemms.StepGradients(found.input, found.state, found.parameters, found.timespans)
+        grads_of_drives = backward(driven, after, request, of_drives)
+        assert grads_of_drives.input is not None
+        steps = gemms.StepGradients(
+            grads_of_drives.input, grads_of_drives.state, grads_of_drives.parameters, grads_of_drives.timespans
+        )
         rest = gemms.gradients(given, after, steps, needs._replace(weight=False))
-        return gemms.scale_(rest._replace(weight=found.weight), scales)
+        return gemms.scale_(rest._replace(weight=grads_of_drives.weight), scales)
     passes, state = _find(dtype, update), initial_state(update, given)
     given = given._replace(state=state)
 

@@ -128,14 +128,14 @@ def forward(given: Given, request: Request, scales: Scales | None = None) -> Pas
         for start in range(0, steps, CHUNK):
             part = slice(start, start + CHUNK)
             if start + CHUNK <= steps:
-                found, state = run(**chunk(start))
+                chunk_output, state = run(**chunk(start))
                 if keep:
                     trail[:, part].copy_(run.inputs["trail"])
             else:
                 # The steps write to the trail in place.
-                found, state = _forward(*options, **chunk(start), **fixed)
+                chunk_output, state = _forward(*options, **chunk(start), **fixed)
             if keep or every:
-                output[part].copy_(found)
+                output[part].copy_(chunk_output)
         return Passed(output, state.clone(), trail if keep else None)
 
 
@@ -150,8 +150,8 @@ def _backward(
 
 def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
     given = gemms.apply_scales(given, scales)
-    found = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, found, needs, scales)
+    steps = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
+    return gemms.gradients(given, after, steps, needs, scales)
 
 
 def _backward_steps(
@@ -186,17 +186,17 @@ def _backward_steps(
         for_spans = output.new_empty(output.shape[:-1]) if need_timespans else None
         for start in reversed(range(0, steps, CHUNK)):
             if run is not None and start + CHUNK <= steps:
-                found: StepGradients = run(**chunk(start))
+                gradients: StepGradients = run(**chunk(start))
             else:
-                found = _backward(*options, **chunk(start), **fixed)
+                gradients = _backward(*options, **chunk(start), **fixed)
             part = slice(start, start + CHUNK)
-            drive[part].copy_(found.drive)
-            assert found.state is not None
-            grad_state = found.state
-            if for_parameters is not None and found.parameters is not None:
-                for_parameters += found.parameters
-            if for_spans is not None and found.timespans is not None:
-                for_spans[part].copy_(found.timespans)
+            drive[part].copy_(gradients.drive)
+            assert gradients.state is not None
+            grad_state = gradients.state
+            if for_parameters is not None and gradients.parameters is not None:
+                for_parameters += gradients.parameters
+            if for_spans is not None and gradients.timespans is not None:
+                for_spans[part].copy_(gradients.timespans)
         if for_spans is not None and given.lengths is not None:
             for_spans *= active(given.lengths, output)
         return StepGradients(drive=drive, state=grad_state.clone(), parameters=for_parameters, timespans=for_spans)

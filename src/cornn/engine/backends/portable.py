@@ -117,7 +117,7 @@ def backward_steps(
     spans, masks = _spans_and_masks(update, given)
     grad_outputs = [None] * steps if grad_output is None else grad_output.unbind(0)
 
-    # The gradients of all states side by side need one product only.
+    # The gradients of all states side by side need buffer product only.
     if grad_last is None:
         whole = state.new_zeros(*state.shape[1:-1], update.states * hidden)
     else:
@@ -144,8 +144,8 @@ def backward_steps(
             terms, for_span = update.parameter_gradients(parameters, span, sums)
             for total, term in zip(totals, terms, strict=True):
                 total += term
-            for one in sums:
-                one.zero_()
+            for buffer in sums:
+                buffer.zero_()
             assert for_span is not None
             grad_spans.append(for_span.sum(-1))
         shared = delta if update.products == update.drives else delta.unflatten(-1, (-1, hidden)).sum(-2)

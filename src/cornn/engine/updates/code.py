@@ -233,7 +233,7 @@ class _Writer:
         sources = {f"u_{name}": source for name, source in _indexed(self.names.pre, "pre").items()}
         lines = []
         for i, (name, text) in enumerate(_kept(self.code, self.names).items()):
-            value = re.sub(r"\bu_\w+", lambda found: sources[found.group()], _text(text))
+            value = re.sub(r"\bu_\w+", lambda match: sources[match.group()], _text(text))
             lines += [f"const {self.kind} u_{name} = {value};", f"kept[{i}] = u_{name};"]
         return lines
 

@@ -202,13 +202,13 @@ def _adjoint_(update: Update, gradient, kept, before, after, k, delta, sums) -> 
     if sums is not None:
         for name, out in zip(update.parameters, sums, strict=True):
             out += total(name)
-    for out, found in zip(gradient, [total(name) for name in update.state], strict=True):
-        out.copy_(found)
+    for out, value in zip(gradient, [total(name) for name in update.state], strict=True):
+        out.copy_(value)
 
 
 def _step_by_reference_(update: Update, pre, state, k, after) -> None:
-    found = update.reference(*pre.chunk(update.drives, -1), *state, *k)
-    for out, value in zip(after, _parts(found), strict=True):
+    results = update.reference(*pre.chunk(update.drives, -1), *state, *k)
+    for out, value in zip(after, _parts(results), strict=True):
         out.copy_(value)
 
 
@@ -226,8 +226,8 @@ def pull_back(
         if not pairs:
             return [torch.zeros_like(x) for x in leaves]
         outputs, grads = zip(*pairs, strict=True)
-        found = torch.autograd.grad(outputs, leaves, grads, allow_unused=True)
-    return [torch.zeros_like(x) if term is None else term for term, x in zip(found, leaves, strict=True)]
+        gradients = torch.autograd.grad(outputs, leaves, grads, allow_unused=True)
+    return [torch.zeros_like(x) if term is None else term for term, x in zip(gradients, leaves, strict=True)]
 
 
 def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delta, sums) -> None:
@@ -247,8 +247,8 @@ def check_reference(update: Update) -> None:
     given = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
     given += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
     before = [x.clone() for x in given]
-    found = update.reference(*given)
-    parts = found if isinstance(found, tuple | list) else (found,)
+    results = update.reference(*given)
+    parts = results if isinstance(results, tuple | list) else (results,)
     if len(parts) != len(update.state) or not all(isinstance(part, Tensor) for part in parts):
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise ValueError(

@@ -66,22 +66,22 @@ class BankExport:
 
     def lines(self) -> list[str]:
         """Describe the export in a few lines of text."""
-        found = [
+        lines = [
             f"{self.folder / 'model.h'}, model.c and an example main.c: {self.neurons:,} neurons, float32",
             f"flash: {self.flash:,} bytes of weights and tables, plus code; RAM: {self.state:,} bytes of state",
         ]
         if self.kept is not None:
             name, before, after = self.kept
-            found.append(f"neurons were dropped to fit: {name} {before:.4g} before, {after:.4g} after")
+            lines.append(f"neurons were dropped to fit: {name} {before:.4g} before, {after:.4g} after")
         if self.deviation is None:
-            return [*found, "not checked: no gcc, clang or cc found; install one and export again"]
-        found.append(
+            return [*lines, "not checked: no gcc, clang or cc found; install one and export again"]
+        lines.append(
             f"compiled without warnings, also under the sanitizers; on {self.compared:,} sequences the largest "
             f"difference from Python is {self.deviation:.1e} of the largest output"
         )
         if self.agreement is not None:
-            found.append(f"same class as Python: {100 * self.agreement:.6g} %")
-        return found
+            lines.append(f"same class as Python: {100 * self.agreement:.6g} %")
+        return lines
 
 
 def measure_memory(model: BankModel) -> tuple[int, int]:
@@ -228,7 +228,10 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
     constants.add("offset", model.readout.bias * scale + offset, "float32")
     limits = {"LARGEST": LARGEST, "FARTHEST": FARTHEST}
     text = "".join(f"#define {name} {number(np.float32(value))}\n" for name, value in limits.items()) + constants.text()
-    words = [f"        channel[{view} * MODEL_INPUTS + i] = {_channel(own)};" for view, own in enumerate(inputs.views)]
+    words = [
+        f"        channel[{view} * MODEL_INPUTS + i] = {_channel(channel)};"
+        for view, channel in enumerate(inputs.views)
+    ]
     plain = {"plain": "", "plain_step": "", "plain_read": ""}
     if bank.plain:
         plain["plain"] = "    float highest[2][MODEL_NEURONS], sum[2][MODEL_NEURONS], squares[2][MODEL_NEURONS];"
@@ -353,20 +356,20 @@ def _check(
         if timed:
             port = {"sample": "float sample[MODEL_INPUTS + 1]", "span": ", sample[MODEL_INPUTS]"}
         program = render("check.c.in", {**port, "address": "", "every": 0})
-        found = []
+        answers = []
         for name, part in (("sanitized", tables[:5]), ("fast", tables)):
             (folder / f"{name}.c").write_text(program.replace("model_state state;", "static model_state state;"))
             host.compile_program(folder, folder / name, sanitized=name == "sanitized")
-            found.append(host.run_program(folder / name, part, outputs))
+            answers.append(host.run_program(folder / name, part, outputs))
         host.compile_program(folder, folder / "main", sanitized=False)
         if subprocess.run([str(folder / "main")], capture_output=True).returncode:
             raise RuntimeError("the example main.c disagrees with the model on this machine")
     largest = max(float(np.abs(expected).max()), 1e-30)
-    deviation = float(np.abs(found[1] - expected).max()) / largest
+    deviation = float(np.abs(answers[1] - expected).max()) / largest
     if not deviation <= LIMIT:
         raise ValueError(
             f"the outputs of the C code deviate from Python's by {deviation:.1e} of the largest, more than {LIMIT}: "
             "it is not written. Check that the sequences are like the training data"
         )
     classes = estimator.output_spec().classes
-    return deviation, float((found[1].argmax(1) == expected.argmax(1)).mean()) if classes else None
+    return deviation, float((answers[1].argmax(1) == expected.argmax(1)).mean()) if classes else None

@@ -74,14 +74,14 @@ def check(
         "span": "",
     }
     program = render("check.c.in", values | {"every": int(vectors.every)})
-    found = []
+    answers = []
     for name, part in (("sanitized", few), ("fast", vectors.sequences)):
-        if len(found) == 1 and len(few) == len(vectors.sequences):
+        if len(answers) == 1 and len(few) == len(vectors.sequences):
             break
         (folder / f"{name}.c").write_text(program, encoding="ascii")
         host.compile_program(folder, folder / name, sanitized=name == "sanitized")
-        found.append(host.run_program(folder / name, part, model.outputs))
-    checked = _compare(vectors, found[0], found[-1], len(few))
+        answers.append(host.run_program(folder / name, part, model.outputs))
+    checked = _compare(vectors, answers[0], answers[-1], len(few))
     if weights == "float32":
         limit = max(FLOAT32_LIMIT, ERROR_RATIO * _share(vectors.answers, vectors.double))
         if not checked.difference <= limit:
@@ -109,9 +109,9 @@ def _compare(vectors: ReferenceVectors, few: NDArray, answers: NDArray, sanitize
     return Comparison(vectors.words, sanitized, difference, vectors.metric, pytorch, c, loss)
 
 
-def _share(found: NDArray, expected: NDArray) -> float:
+def _share(answers: NDArray, expected: NDArray) -> float:
     """Return the largest difference, relative to the largest value."""
-    if found.shape != expected.shape:
-        raise RuntimeError(f"the exported code returned outputs of shape {found.shape}, expected {expected.shape}")
+    if answers.shape != expected.shape:
+        raise RuntimeError(f"the exported code returned outputs of shape {answers.shape}, expected {expected.shape}")
     largest = float(np.abs(expected).max())
-    return float(np.abs(found - expected).max()) / max(largest, float(np.finfo(np.float32).tiny))
+    return float(np.abs(answers - expected).max()) / max(largest, float(np.finfo(np.float32).tiny))

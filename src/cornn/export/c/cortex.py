@@ -118,8 +118,8 @@ def _run(
     text, data, bss = (int(word) for word in _call(SIZE, program).splitlines()[1].split()[:3])
     _call(EMULATOR, "-M", board, *RUN, "-semihosting-config", "enable=on,target=native", "-kernel", program, cwd=room)
     kind = np.dtype([("ticks", "<u4"), ("stack", "<u4"), ("answers", "<f4", (outputs,))])
-    found = np.fromfile(room / "answers", kind)
-    return _EmulatorRun(text + data, data + bss, found["ticks"], found["stack"], found["answers"])
+    result = np.fromfile(room / "answers", kind)
+    return _EmulatorRun(text + data, data + bss, result["ticks"], result["stack"], result["answers"])
 
 
 def _call(*command: object, cwd: Path | None = None) -> str:

@@ -63,7 +63,7 @@ class CExport:
         """Describe the export in a few lines of text."""
         count = sum(self.multiplications.values())
         parts = ", ".join(f"{number:,} {name}" for name, number in self.multiplications.items() if number)
-        found = [
+        lines = [
             f"{self.folder / 'model.h'}, {self.folder / 'model.c'}: {self.weights} weights",
             f"flash: {self.flash:,} bytes of weights and tables, plus code; RAM: {self.state:,} bytes of state, plus "
             f"{self.scratch:,} bytes of arrays on the stack during a step",
@@ -71,9 +71,9 @@ class CExport:
         ]
         check = self.checked
         if check is None:
-            return [*found, "not checked: no gcc, clang or cc found; install one and export again"]
+            return [*lines, "not checked: no gcc, clang or cc found; install one and export again"]
         return [
-            *found,
+            *lines,
             f"compiled without warnings; on {check.words} ({check.sanitized:,} of them also under the sanitizers) the "
             f"largest difference is {check.difference:.1e} of PyTorch's largest output",
             f"same class as PyTorch: {check.c:.6g} % of {check.words}"
@@ -133,8 +133,8 @@ def to_c(
         with tempfile.TemporaryDirectory() as place:
             with write_errors(Path(place)):
                 write_together(Path(place), files)
-            found = check(Path(place), trained, arrays, options.weights, data=data, target=target, **limits)
-        written = replace(written, checked=found)
+            checked = check(Path(place), trained, arrays, options.weights, data=data, target=target, **limits)
+        written = replace(written, checked=checked)
     with write_errors(folder):
         write_together(folder, files)
     return written

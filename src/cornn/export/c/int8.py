@@ -30,8 +30,8 @@ INPUT_ROOM = 4.0  # headroom of a sample
 UPPER = 15  # lower bits of a state that the products do not use
 INT16 = 2**15 - 1
 INT8 = 2**7 - 1
-LEAST_POINT, POINT = 10, 16  # fractional bits of the input of tanh
-LEAST_SHIFT = 16  # minimum fractional bits of the rows' scales
+MIN_POINT, POINT = 10, 16  # fractional bits of the input of tanh
+MIN_SHIFT = 16  # minimum fractional bits of the rows' scales
 TANH_BITS = 27
 TANH_POINTS = 130  # of the table: 0 to 8 in steps of 1/16, and 8 twice
 
@@ -47,20 +47,20 @@ class Formats:
 
 def calibrate(model: ModelIR, input: Tensor) -> Formats:
     """Choose formats for the states on these sequences, (time, batch, inputs), already scaled or embedded."""
-    found = []
+    bits = []
     for layer, (y, z) in zip(model.layers, simulate_states(model, input), strict=True):
-        y_bits, z_bits = _bits(y), _bits(z)
+        y_bits, z_bits = _choose_bits(y), _choose_bits(z)
         # A state with all bits in use should not overflow 32 bits in a step before it saturates.
-        while _leaves(layer, model.damping, y_bits, z_bits):
+        while _may_overflow(layer, model.damping, y_bits, z_bits):
             z_bits -= 1
             if z_bits < -STATE_BITS:
                 words = "the oscillators are unstable and exceed the integer range: lower dt, or use "
                 raise ArgumentError(words, Argument("weights", "float32"))
         while float(layer.dt.max()) * 2.0 ** (y_bits - z_bits) >= 1:
             y_bits -= 1
-        found.append((y_bits, z_bits))
+        bits.append((y_bits, z_bits))
     largest = input.double().abs().amax((0, 1)).numpy()
-    y, z = zip(*found, strict=True)
+    y, z = zip(*bits, strict=True)
     return Formats(y, z, INPUT_ROOM * np.where(largest > 0, largest, 1.0))
 
 
@@ -77,17 +77,17 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         scaled = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
         factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in scaled]))
         steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if each else 1))
-    point = min(POINT, _shift([_reach(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
+    point = min(POINT, _shift([_bound_force(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
     # A shift by 32 bits is cheapest: the result is the upper word.
     scale_shift = min(32, _shift([scale for parts in matrices for _, scale in parts], 31) - point)
-    if point < LEAST_POINT or scale_shift < LEAST_SHIFT:
+    if point < MIN_POINT or scale_shift < MIN_SHIFT:
         words = "the weights and states exceed the integer range: export with "
         raise ArgumentError(words, Argument("weights", "float32"))
     z_shift, y_shift = min(30, _shift(factors, 31)), min(30, _shift(steps, 31))
     lines = []
     for index, layer in enumerate(model.layers):
         parts = dict(zip(("V", "W", "W_z"), matrices[index], strict=True))
-        names = [constants.add(f"{name}_{index}", _tiles(whole), "int8") for name, (whole, _) in parts.items()]
+        names = [constants.add(f"{name}_{index}", _pack_tiles(whole), "int8") for name, (whole, _) in parts.items()]
         whole = {f"{name}_scale": scale * 2.0 ** (point + scale_shift) for name, (_, scale) in parts.items()}
         whole["b"] = layer.b * 2.0**point
         whole |= dict(zip(("keep", "push", "pull"), factors[index] * 2.0**z_shift, strict=True))
@@ -95,7 +95,7 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         names += [constants.add(f"{name}_{index}", np.rint(value), "int32") for name, value in whole.items()]
         lines.append(f"    {{{layer.V.shape[1]}, {', '.join(names)}}},")
     head, scale = _rows(model.head_W * unit)
-    constants.add("head_W", _fours(head), "int8")
+    constants.add("head_W", _pack_fours(head), "int8")
     constants.add("head_scale", scale, "float32")
     constants.add("head_b", model.head_b, "float32")
     text = constants.text()
@@ -115,18 +115,18 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
     }
     layers = zip(model.layers, formats.y, formats.z, strict=True)
     # The format of y may be too coarse for that of z.
-    if any(_leaves(layer, model.damping, y, z) for layer, y, z in layers):
+    if any(_may_overflow(layer, model.damping, y, z) for layer, y, z in layers):
         values |= {"cut_off": render("int8_stiff.c.in", {}), "new_z": "shifted_z(moved)"}
     return render("int8.c.in", {**values, **about}), constants
 
 
-def _bits(values: Tensor) -> int:
+def _choose_bits(values: Tensor) -> int:
     """Return the fractional bits for states like these."""
     largest = ROOM * values.abs().max().item()
     return STATE_BITS - max(-STATE_BITS, math.ceil(math.log2(largest))) if largest > 0 else STATE_BITS
 
 
-def _leaves(layer: Layer, damping: str, y_bits: int, z_bits: int) -> bool:
+def _may_overflow(layer: Layer, damping: str, y_bits: int, z_bits: int) -> bool:
     """Return whether z may overflow 32 bits in a step before it saturates."""
     keep, push, pull = (float(np.abs(factor).max()) for factor in _factors(layer, damping))
     return keep + pull * 2.0 ** (z_bits - y_bits) + push * 2.0 ** (z_bits - STATE_BITS) >= 2
@@ -137,7 +137,7 @@ def _factors(layer: Layer, damping: str) -> tuple[Array, Array, Array]:
     return coefficients(layer.dt, layer.gamma, layer.epsilon, damping=damping)[:3]
 
 
-def _reach(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array:
+def _bound_force(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array:
     """Return the largest possible input of tanh of each neuron."""
     return np.abs(layer.b) + sum((np.abs(rows).sum(1) + 1) * scale * 2.0**UPPER for rows, scale in matrices)
 
@@ -157,15 +157,15 @@ def _rows(matrix: Array) -> tuple[Array, Array]:
     return np.rint(matrix / scale[:, None]), scale
 
 
-def _fours(matrix: Array) -> Array:
+def _pack_fours(matrix: Array) -> Array:
     """Pad the columns to a multiple of four, and store each four in the order 0, 2, 1, 3."""
     padded = np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % 4)))
     return padded.reshape(len(matrix), -1, 4)[:, :, [0, 2, 1, 3]].reshape(len(matrix), -1)
 
 
-def _tiles(matrix: Array) -> Array:
-    """Pad the rows of `_fours` to a multiple of four, and store them in tiles of four by four."""
-    padded = _fours(np.pad(matrix, ((0, -len(matrix) % 4), (0, 0))))
+def _pack_tiles(matrix: Array) -> Array:
+    """Pad the rows of `_pack_fours` to a multiple of four, and store them in tiles of four by four."""
+    padded = _pack_fours(np.pad(matrix, ((0, -len(matrix) % 4), (0, 0))))
     return padded.reshape(len(padded) // 4, 4, -1, 4).transpose(0, 2, 1, 3)
 
 

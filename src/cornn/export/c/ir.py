@@ -127,7 +127,7 @@ def simulate_states(model: ModelIR, input: Tensor) -> list[tuple[Tensor, Tensor]
     Returns:
         y and z of each layer after every step, each (time, batch, hidden).
     """
-    found = []
+    states = []
     features = input.double()
     for layer in model.layers:
         V, W, W_z, b, dt, gamma, epsilon = (torch.from_numpy(getattr(layer, name)) for name in Layer.__annotations__)
@@ -137,9 +137,9 @@ def simulate_states(model: ModelIR, input: Tensor) -> list[tuple[Tensor, Tensor]
             y, z = functional.step(drive, y, z, W, W_z, dt, gamma, epsilon, damping=model.damping)
             ys.append(y)
             zs.append(z)
-        found.append((torch.stack(ys), torch.stack(zs)))
-        features = found[-1][0]
-    return found
+        states.append((torch.stack(ys), torch.stack(zs)))
+        features = states[-1][0]
+    return states
 
 
 def _scaling(estimator: Any) -> tuple[Array | None, Array | None]:

@@ -66,21 +66,21 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
         The vectors.
     """
     if trained.task is not None:
-        return _of_task(trained, trained.task, count)
+        return _make_task_vectors(trained, trained.task, count)
     sequences, batch = _read_data(trained, _draw_sequences(trained) if data is None else data, count, target)
     answers, double = _answers(trained, batch)
     kind = trained.estimator is not None and trained.estimator.output_spec().meaning == "classes"
     words = f"{len(sequences):,} sequences " + ("drawn at random" if data is None else "of the data")
 
-    def measure_agreement(found: NDArray) -> float:
+    def measure_agreement(outputs: NDArray) -> float:
         if kind:
-            return 100.0 * float((found.argmax(1) == answers.argmax(1)).mean())
+            return 100.0 * float((outputs.argmax(1) == answers.argmax(1)).mean())
         spread = float(np.square(answers - answers.mean(0)).sum())
-        return 1 - float(np.square(found - answers).sum()) / spread if spread else float((found == answers).all())
+        return 1 - float(np.square(outputs - answers).sum()) / spread if spread else float((outputs == answers).all())
 
     metric: _Metric = ("agreement", measure_agreement, 1.0) if kind else ("R² with PyTorch", measure_agreement, 100.0)
     if target is not None and trained.estimator is not None:
-        metric = _against(trained.estimator.output_spec(), np.asarray(target)[:count], answers.shape)
+        metric = _choose_metric(trained.estimator.output_spec(), np.asarray(target)[:count], answers.shape)
     name, measure, percent = metric
     every = trained.model.read == "every"
     return ReferenceVectors(sequences, answers, double, every, name, "higher", measure, words, percent)
@@ -90,33 +90,33 @@ _Metric = tuple[str, Callable[[NDArray], float], float]
 """The name of a metric, the function that measures outputs, and what converts the metric to percent."""
 
 
-def _against(spec: Any, target: NDArray, shape: tuple[int, ...]) -> _Metric:
+def _choose_metric(spec: Any, target: NDArray, shape: tuple[int, ...]) -> _Metric:
     """Return a metric that measures outputs of a shape by the true labels or numbers."""
     if spec.meaning == "changes":
         raise ArgumentError("the data of a forecaster contain what it forecasts: omit ", Argument("target"))
     if spec.meaning == "classes":
         labels = np.asarray(spec.classes)
-        return "accuracy", lambda found: 100.0 * float((labels[found.argmax(1)] == target).mean()), 1.0
+        return "accuracy", lambda outputs: 100.0 * float((labels[outputs.argmax(1)] == target).mean()), 1.0
     truth = target.astype(np.float64).reshape(len(target), -1)
     if truth.shape != shape:
         raise ValueError(f"target has shape {target.shape}, but the model has {shape[1]} outputs")
     if not np.isfinite(truth).all():
         raise ValueError("target contains NaN or infinite values: leave these sequences out")
     spread = max(float(np.square(truth - truth.mean(0)).sum()), np.finfo(np.float64).tiny)
-    return "R²", lambda found: 1 - float(np.square(found - truth).sum()) / spread, 100.0
+    return "R²", lambda outputs: 1 - float(np.square(outputs - truth).sum()) / spread, 100.0
 
 
-def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
+def _make_task_vectors(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVectors:
     split, random = task.test(), generator(0, "testing")
     every = task.read == "every"
     batches = [split.batch(index, random) for index in torch.arange(min(split.size or count, count)).split(AT_ONCE)]
-    found = [_answers(trained, batch) for batch in batches]
+    results = [_answers(trained, batch) for batch in batches]
     sequences = [sequence for batch in batches for sequence in _sequences(batch)]
 
     def measure(answers: NDArray) -> float:
         """Compute the task's metric."""
         scores, begin = [], 0
-        for batch, (rows, _) in zip(batches, found, strict=True):
+        for batch, (rows, _) in zip(batches, results, strict=True):
             flat = torch.from_numpy(np.array(answers[begin : begin + len(rows)], np.float32))
             time, size = batch.input.shape[:2]
             shaped = flat.reshape(size, time, -1).transpose(0, 1) if every else flat
@@ -124,7 +124,7 @@ def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVect
             begin += len(rows)
         return task.reduce(torch.cat(scores)).item()
 
-    answers, double = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    answers, double = (np.concatenate(parts) for parts in zip(*results, strict=True))
     words = f"{len(sequences):,} of {split.size or len(sequences):,} test sequences"
     return ReferenceVectors(sequences, answers, double, every, task.metric, task.better, measure, words)
 
@@ -132,13 +132,13 @@ def _of_task(trained: TrainedModel, task: TaskData, count: int) -> ReferenceVect
 def _answers(trained: TrainedModel, batch: Batch) -> tuple[NDArray, NDArray]:
     """Return the outputs in float32 and in float64, (rows, outputs)."""
     units, offset = output_scaling(trained)
-    found = []
+    results = []
     for model in (trained.model, copy.deepcopy(trained.model).double()):
         answer = _run(model, batch)
         if model.read == "every":
             answer = answer.transpose(0, 1).flatten(0, 1)
-        found.append(answer.numpy() * units + offset)
-    return found[0].astype(np.float32), found[1]
+        results.append(answer.numpy() * units + offset)
+    return results[0].astype(np.float32), results[1]
 
 
 @torch.no_grad()

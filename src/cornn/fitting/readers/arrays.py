@@ -50,7 +50,7 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         raise ValueError(f"{path}: times has shape {times.shape}, expected {X.shape[:2]}")
     sequences = []
     for row, length in enumerate(lengths):
-        values, own = X[row, :length], None if times is None else _to_seconds(times[row, :length])
+        values, seconds = X[row, :length], None if times is None else _to_seconds(times[row, :length])
         if np.isinf(values).any():
             step = int(np.argwhere(np.isinf(values))[0][0])
             raise ValueError(
@@ -58,9 +58,9 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
             )
         if np.isnan(values).all():
             raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
-        if own is not None:
-            compute_gaps(own, f"{path}, row {row + 1}", None if times is None else times[row, :length])
-        sequences.append(ValidSeries(values, own))
+        if seconds is not None:
+            compute_gaps(seconds, f"{path}, row {row + 1}", None if times is None else times[row, :length])
+        sequences.append(ValidSeries(values, seconds))
     count = X.shape[2]
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
     return Dataset(

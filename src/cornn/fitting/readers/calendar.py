@@ -68,9 +68,9 @@ def find_calendar(values: Sequence[Any] | None, dates: Sequence[datetime]) -> Ca
     elif isinstance(value, str) and parse_month(value) is not None:
         words = "quarter" if "q" in value.lower() else "month"
     else:
-        given = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
-        zone = given.tzinfo if isinstance(given, datetime) else None
-        midnight = all(own.hour == own.minute == own.second == own.microsecond == 0 for own in dates)
+        moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        zone = moment.tzinfo if isinstance(moment, datetime) else None
+        midnight = all(date.hour == date.minute == date.second == date.microsecond == 0 for date in dates)
         words = "day" if midnight and zone is None else "time"
     monthly = count_months(dates) is not None
     return Calendar(dates[0], monthly, monthly and are_last_days(dates), words, zone)

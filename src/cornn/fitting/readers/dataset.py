@@ -68,8 +68,8 @@ class Dataset:
     def select(self, rows: Sequence[int] | NDArray) -> "Dataset":
         """Return a data set of some of the sequences."""
 
-        def pick(whole: list) -> list:
-            return [whole[row] for row in rows]
+        def pick(items: list) -> list:
+            return [items[row] for row in rows]
 
         return replace(
             self,
@@ -109,14 +109,14 @@ class Dataset:
         values = [row[0] for row in rows]
         if len(known):
             classes = {_spell(label): label for label in known}
-            found = [classes.get(_spell(value), value) for value in values]
+            labels = [classes.get(_spell(value), value) for value in values]
             # An array of labels of several types would convert them to strings.
-            return np.array(found) if set(found) <= set(classes.values()) else np.array(found, object)
+            return np.array(labels) if set(labels) <= set(classes.values()) else np.array(labels, object)
         if all(isinstance(value, str) for value in values):
             try:
                 # Only if they are printed in the same way: "01" stays a string.
-                whole = [int(value) for value in values]
-                values = whole if [str(number) for number in whole] == values else values
+                integers = [int(value) for value in values]
+                values = integers if [str(number) for number in integers] == values else values
             except ValueError:
                 pass
         elif all(isinstance(value, float) and value.is_integer() for value in values):

@@ -56,7 +56,7 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
     data = (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
     if form == "wide" and len(data.features) == 1:
         return data  # its columns are steps; the feature has no name
-    return replace(data, sequences=[replace(own, names=data.features) for own in data.sequences])
+    return replace(data, sequences=[replace(sequence, names=data.features) for sequence in data.sequences])
 
 
 def _find_dates(table: Table, layout: Layout) -> str | None:
@@ -114,7 +114,7 @@ def _shape_wide(table: Table, layout: Layout, ids: list | None, target: tuple[st
     lengths = np.where(known.any(1), known.shape[1] - known[:, ::-1].argmax(1), 0)
     if (lengths == 0).any():
         raise ValueError(f"{table.source}, {table.place(int(lengths.argmin()))} has no values: remove the row")
-    sequences = [ValidSeries(own[:length]) for own, length in zip(values, lengths, strict=True)]
+    sequences = [ValidSeries(series[:length]) for series, length in zip(values, lengths, strict=True)]
     return Dataset(
         table.source,
         layout,
@@ -139,27 +139,27 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
     columns = np.stack([table.numbers(name) for name in names], 1)
     times, calendar = (None, None) if layout.time is None else table.times(layout.time)
     pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)
-    found = [1] if layout.form == "series" else [name for name, _ in pairs]
-    rows = [own for _, own in pairs]
+    ids_found = [1] if layout.form == "series" else [name for name, _ in pairs]
+    rows = [rows_of_id for _, rows_of_id in pairs]
     sequences = []
     for own_id, index in enumerate(rows):
         if times is not None:
             _check_times(table, layout, times, index)
         if np.isnan(columns[index]).all():
             raise ValueError(
-                f"{table.source}, {table.place(int(index[0]))}: sequence {found[own_id]} has no values: remove it"
+                f"{table.source}, {table.place(int(index[0]))}: sequence {ids_found[own_id]} has no values: remove it"
             )
         sequences.append(ValidSeries(columns[index], None if times is None else times[index]))
     places = [f"sequence {name}, starting in {table.place(int(index.min()))}" for name, index in
-              zip(found, rows, strict=True)]  # fmt: skip
+              zip(ids_found, rows, strict=True)]  # fmt: skip
     return Dataset(
         table.source,
         replace(layout, values=tuple(names)),
         tuple(names),
         sequences,
-        found,
+        ids_found,
         layout.id or "series",
-        None if layout.form == "series" else _read_sequence_targets(table, target, rows, found),
+        None if layout.form == "series" else _read_sequence_targets(table, target, rows, ids_found),
         places,
         _read_groups(table, layout, rows),
         calendar,
@@ -196,13 +196,13 @@ def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDA
     """Return one target per sequence, which must be the same in all of its rows."""
     for name in target:
         column = table.columns[name]
-        for own, index in zip(ids, rows, strict=True):
+        for sequence, index in zip(ids, rows, strict=True):
             first = int(index.min())
             other = next((int(row) for row in index if column[row] != column[first]), None)
             if other is not None:
                 raise ValueError(
                     f"{table.source}, {table.place(other)}: the target {name!r} is {column[other]!r} after "
-                    f"{column[first]!r} in sequence {own}: a target must be constant per sequence"
+                    f"{column[first]!r} in sequence {sequence}: a target must be constant per sequence"
                 )
     return _read_targets(table, target, [int(index.min()) for index in rows])
 

@@ -61,23 +61,23 @@ def group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[st
                     ("rename one, or omit it with ", Argument("ignore")) if table.fitting else ("rename or remove one",)
                 )
                 raise ArgumentError(problem, *advice)
-    found = next(iter(chosen.values()))
+    columns = next(iter(chosen.values()))
     if layout.steps:
-        _check_gaps(table, layout.steps, dict(found))
+        _check_gaps(table, layout.steps, dict(columns))
     ordered = {name: [column for _, column in sorted(steps)] for name, steps in chosen.items()}
-    layout = replace(layout, values=tuple(chosen), steps=layout.steps or tuple(sorted(step for step, _ in found)))
+    layout = replace(layout, values=tuple(chosen), steps=layout.steps or tuple(sorted(step for step, _ in columns)))
     # A single feature is named "value", whatever its prefix.
     return layout, ordered if len(groups) > 1 else {"value": ordered.popitem()[1]}
 
 
-def _check_gaps(table: Table, trained: Sequence[int], found: Mapping[int, str]) -> None:
+def _check_gaps(table: Table, trained: Sequence[int], columns: Mapping[int, str]) -> None:
     """Check that no step of the training is missing between two others, such as t7 between t6 and t8."""
-    places = [place for place, step in enumerate(trained) if step in found]
+    places = [place for place, step in enumerate(trained) if step in columns]
     for before, after in pairwise(places):
         if after > before + 1:
             raise ValueError(
-                f"{table.source} has no column of step {trained[before + 1]} between {found[trained[before]]!r} and "
-                f"{found[trained[after]]!r}, but the training data have one: add it, empty if its values are unknown"
+                f"{table.source} has no column of step {trained[before + 1]} between {columns[trained[before]]!r} and "
+                f"{columns[trained[after]]!r}, but the training data have one: add it, empty if its values are unknown"
             )
 
 
@@ -98,7 +98,7 @@ def check_steps(table: Table, layout: Layout) -> None:
     if _are_times(numbered) or any(stem in names for stem in numbered):
         return
     groups = {stem: steps for stem, steps in numbered.items() if len(steps) >= FEW}
-    steps = [name for own in groups.values() for _, name in own]
+    steps = [name for group in groups.values() for _, name in group]
     rest = [name for name in names if name not in steps]
     if groups and rest:
         raise ArgumentError(
@@ -108,9 +108,9 @@ def check_steps(table: Table, layout: Layout) -> None:
             ", or use all columns as steps with ",
             WIDE,
         )
-    for stem, own in groups.items():
+    for stem, group in groups.items():
         first, *_ = groups
-        lacking = sorted({step for step, _ in groups[first]} ^ {step for step, _ in own})
+        lacking = sorted({step for step, _ in groups[first]} ^ {step for step, _ in group})
         if lacking:
             raise ArgumentError(
                 f"{table.source}: features {first!r} and {stem!r} have different steps, only one has step "
@@ -155,8 +155,8 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
         ids, times = _find_blocks(table, names)
     if (not ids and not times) or layout.id is not None:
         return
-    found = dict.fromkeys(ids, "an id") | {name: "a time" for name in times if name not in ids}
-    listed = " and ".join(f"{name!r} looks like {what}" for name, what in list(found.items())[:3])
+    suspects = dict.fromkeys(ids, "an id") | {name: "a time" for name in times if name not in ids}
+    listed = " and ".join(f"{name!r} looks like {what}" for name, what in list(suspects.items())[:3])
     time = Argument("time", times[0]) if times else None
     if ids:
         advice = ["If each row is a sample, use ", Argument("id", ids[0]), *([] if time is None else [" and ", time])]
@@ -167,7 +167,7 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
         f"{table.source}: {listed}, not like a step of a sequence. ",
         *advice,
         "; if each row is a sequence, omit what is not a step with ",
-        Argument("ignore", list(found)[:3]),
+        Argument("ignore", list(suspects)[:3]),
         ", or use ",
         WIDE,
         " to take all columns as steps",

@@ -76,26 +76,26 @@ class Table:
         column = self.columns[name]
         try:
             # Fast path: no value is missing or wrong.
-            found = np.array(column, dtype=np.float64)
+            numbers = np.array(column, dtype=np.float64)
         except (TypeError, ValueError):
-            found = np.array([self._number(name, row, value) for row, value in enumerate(column)])
-        infinite = np.flatnonzero(np.isinf(found))
+            numbers = np.array([self._number(name, row, value) for row, value in enumerate(column)])
+        infinite = np.flatnonzero(np.isinf(numbers))
         if len(infinite):
             raise ValueError(
                 f"{self.source}, {self.place(infinite[0])}, column {name!r} contains infinity: replace it, or leave "
                 "the cell empty if the value is missing"
             )
-        return found
+        return numbers
 
     def times(self, name: str) -> tuple[NDArray[np.float64], Calendar | None]:
         """Return a column as times, and the calendar of dates.
 
         Numbers are unchanged, dates are in seconds, and months and quarters are evenly spaced.
         """
-        found, dates = [], []
+        numbers, dates = [], []
         for row, value in enumerate(self.columns[name]):
             try:
-                found.append(parse_number(value))
+                numbers.append(parse_number(value))
             except (TypeError, ValueError):
                 try:
                     dates.append(parse_date(value))
@@ -105,17 +105,17 @@ class Table:
                         "numbers, or dates like 2026-01-31 12:00:00"
                     ) from None
             else:
-                if not math.isfinite(found[-1]):
+                if not math.isfinite(numbers[-1]):
                     raise ValueError(
                         f"{self.source}, {self.place(row)}: the time in column {name!r} is missing: fill it in"
                     )
-        if found and dates:
+        if numbers and dates:
             raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
         if dates:
             return parse_dates(dates), find_calendar(self.columns[name], dates)
-        check_not_months(np.array(found), f"{self.source}, column {name!r}")
-        compact = parse_compact_dates(np.array(found))
-        return (np.array(found), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
+        check_not_months(np.array(numbers), f"{self.source}, column {name!r}")
+        compact = parse_compact_dates(np.array(numbers))
+        return (np.array(numbers), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
 
     def _number(self, name: str, row: int, value: Any) -> float:
         try:
@@ -130,8 +130,10 @@ class Table:
             remedy = ("correct it",)
         elif is_date(value):
             remedy = ("if it is the time of a sample, use ", time, "; else omit it with ", ignore)
-        shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
-        raise ArgumentError(f"{self.source}, {self.place(row)}, column {name!r}: {shown} is not a number: ", *remedy)
+        value_shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
+        raise ArgumentError(
+            f"{self.source}, {self.place(row)}, column {name!r}: {value_shown} is not a number: ", *remedy
+        )
 
 
 def parse_number(value: Any) -> float:
@@ -292,8 +294,8 @@ def read_parquet(path: Path, fitting: bool = True) -> Table:
     for name in map(str, frame.columns):
         column = frame[name]
         missing = column.isna().to_numpy()
-        values = [own.to_pydatetime() for own in column] if column.dtype.kind == "M" else column.tolist()
-        columns[name] = [None if is_missing else own for own, is_missing in zip(values, missing, strict=True)]
+        values = [value.to_pydatetime() for value in column] if column.dtype.kind == "M" else column.tolist()
+        columns[name] = [None if is_missing else value for value, is_missing in zip(values, missing, strict=True)]
     return Table(str(path), columns, None, fitting)
 
 

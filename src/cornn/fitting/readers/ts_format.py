@@ -105,11 +105,11 @@ def _parse_feature(path: Path, place: str, part: str, stamped: bool) -> tuple[li
     if not part.strip():
         return [], []
     values, times = [], []
-    for step, (when, cell) in enumerate(cells):
+    for step, (time, cell) in enumerate(cells):
         try:
             values.append(parse_number(cell))
             if stamped:
-                times.append(parse_time(when))
+                times.append(parse_time(time))
         except ValueError:
             raise ValueError(f"{path}, {place}, step {step + 1}: {cell[:40]!r} is not a number: correct it") from None
         if math.isinf(values[-1]):

@@ -14,7 +14,7 @@ from cornn.lab.bench.measure import can_capture, capture, passes, peak_memory, s
 __all__ = ["SWEEPS", "Point", "Sweep", "follow"]
 
 LARGE_PRODUCT = 2048
-MOST_MEMORY = 0.4
+MAX_MEMORY = 0.4
 """Largest share of the free memory that a contender may use."""
 MEMORY_OF_LOOP = 40
 """Number of values that the plain loop keeps per step, sequence and neuron, to estimate memory that is not measured."""
@@ -122,4 +122,4 @@ def _exceeds_limits(before: Case, point: Point, case: Case, device: str, longest
     values = case.steps * case.batch * case.hidden
     larger = values / (before.steps * before.batch * before.hidden)
     memory = MEMORY_OF_LOOP * 4.0 * values if point.memory is None else point.memory * larger
-    return point.seconds * growth > longest or memory > MOST_MEMORY * _free_memory(device)
+    return point.seconds * growth > longest or memory > MAX_MEMORY * _free_memory(device)

@@ -19,7 +19,7 @@ TIMEOUT = 30.0
 CHUNK = 1 << 18
 
 
-def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda done, whole: None) -> None:
+def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda done, total: None) -> None:
     """Download a file from the first URL that works.
 
     The data received is in `path` + ".part". After an interruption, the next call requests only the rest.

@@ -46,14 +46,14 @@ def tokens(text: str) -> list[str]:
 def find(folder: Path) -> dict[str, list[Path]]:
     """Split -> its reviews, the negative ones first."""
     root = folder / FOLDER
-    found = {split: [path for side in SIDES for path in _reviews(root / split / side)] for split in ("train", "test")}
-    if not any(found.values()):
+    files = {split: [path for side in SIDES for path in _reviews(root / split / side)] for split in ("train", "test")}
+    if not any(files.values()):
         raise missing("IMDB", "imdb", folder)
-    for split in found:
+    for split in files:
         for side in SIDES:
-            if not any(path.parent.name == side for path in found[split]):
+            if not any(path.parent.name == side for path in files[split]):
                 raise missing("complete IMDB", "imdb", folder, f"{FOLDER}/{split}/{side} holds no reviews")
-    return found
+    return files
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> Reviews:
@@ -68,11 +68,11 @@ def _parse(files: Sequence[Path]) -> dict[str, np.ndarray]:
     words, lengths = [], []
     for file in files:
         try:
-            found = tokens(file.read_text(encoding="utf8"))
+            review = tokens(file.read_text(encoding="utf8"))
         except UnicodeDecodeError as error:
             raise ValueError(f'{file} is damaged ({error}): remove it and run "cornn data get imdb"') from error
-        words.append(np.array([numbers.setdefault(word, len(numbers)) for word in found], np.int32))
-        lengths.append(len(found))
+        words.append(np.array([numbers.setdefault(word, len(numbers)) for word in review], np.int32))
+        lengths.append(len(review))
     return {
         "words": np.concatenate(words),
         "lengths": np.array(lengths, np.int32),

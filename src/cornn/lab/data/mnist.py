@@ -30,9 +30,11 @@ SUMS = {
 def find(folder: Path) -> dict[str, tuple[Path, Path]]:
     """Split -> images and labels."""
     for place in PLACES:
-        found = {split: tuple(_find_file(folder / place / file) for file in files) for split, files in FILES.items()}
-        if all(path is not None for paths in found.values() for path in paths):
-            return found  # pyright: ignore[reportReturnType]
+        files_found = {
+            split: tuple(_find_file(folder / place / file) for file in files) for split, files in FILES.items()
+        }
+        if all(path is not None for paths in files_found.values() for path in paths):
+            return files_found  # pyright: ignore[reportReturnType]
     raise missing("MNIST", "mnist", folder)
 
 

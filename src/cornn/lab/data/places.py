@@ -24,10 +24,10 @@ def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoun
 
 def check_md5(content: bytes, file: str, sums: Mapping[str, str], where: Path | str, name: str) -> bytes:
     """Return the content of a file after checking its md5 sum."""
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != sums[file]:
+    checksum = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if checksum != sums[file]:
         raise ValueError(
-            f"{where} is damaged: the md5 sum of {file} is {found}, its publisher's is {sums[file]}: "
+            f"{where} is damaged: the md5 sum of {file} is {checksum}, its publisher's is {sums[file]}: "
             f'remove it and run "cornn data get {name}"'
         )
     return content

@@ -39,7 +39,7 @@ def unpack(archive: Path, folder: Path, pattern: str, inner_archive: str | None 
                     files = _write(file, temporary, pattern)
                 else:
                     with tempfile.TemporaryFile(dir=folder) as inner:
-                        for name, content in _files(file):
+                        for name, content in _iterate_files(file):
                             if name == inner_archive:
                                 shutil.copyfileobj(content, inner)
                         inner.seek(0)
@@ -59,7 +59,7 @@ def unpack(archive: Path, folder: Path, pattern: str, inner_archive: str | None 
 def _write(file: IO[bytes], target_folder: Path, pattern: str) -> list[str]:
     names_to_unpack = re.compile(pattern)
     names = []
-    for name, content in _files(file):
+    for name, content in _iterate_files(file):
         if names_to_unpack.fullmatch(name):
             (target_folder / name).parent.mkdir(parents=True, exist_ok=True)
             with open(target_folder / name, "wb") as target:
@@ -68,25 +68,25 @@ def _write(file: IO[bytes], target_folder: Path, pattern: str) -> list[str]:
     return names
 
 
-def _files(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
+def _iterate_files(file: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     """Iterate over the regular files of an archive, without folders, links and devices."""
     if zipfile.is_zipfile(file):
         file.seek(0)
         with zipfile.ZipFile(file) as archive:
             for entry in archive.infolist():
                 if not entry.is_dir():
-                    with archive.open(_safe(entry)) as content:
+                    with archive.open(_check_name(entry)) as content:
                         yield entry.filename, content
         return
     file.seek(0)
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for member in archive:
-            if member.isfile() and (content := archive.extractfile(_safe(member))) is not None:
+            if member.isfile() and (content := archive.extractfile(_check_name(member))) is not None:
                 with contextlib.closing(content):
                     yield member.name, content
 
 
-def _safe(entry):
+def _check_name(entry):
     name = entry.filename if isinstance(entry, zipfile.ZipInfo) else entry.name
     parts = re.split(r"[/\\]", name)
     if ".." in parts or not parts[0] or ":" in parts[0]:

@@ -206,14 +206,15 @@ def select_contests(contests: Sequence[str], models: Sequence[str] = (), **chang
     if not models:
         return contests_with_overrides
     restricted = [
-        replace(one, entrants=tuple(name for name in one.entrants if name in models)) for one in contests_with_overrides
+        replace(candidate, entrants=tuple(name for name in candidate.entrants if name in models))
+        for candidate in contests_with_overrides
     ]
     for name in models:
-        if not any(name in one.entrants for one in restricted):
+        if not any(name in candidate.entrants for candidate in restricted):
             raise ValueError(
-                f"{name} takes no part in {', '.join(one.name for one in restricted)}: choose another model"
+                f"{name} takes no part in {', '.join(candidate.name for candidate in restricted)}: choose another model"
             )
-    return [one for one in restricted if one.entrants]
+    return [candidate for candidate in restricted if candidate.entrants]
 
 
 def _path(contest: Contest, results: Path) -> Path:
@@ -227,8 +228,8 @@ def check_record(contest: Contest, results: Path) -> None:
         recorded = read_json(path)
         changed = list_changes({name: recorded[name] for name in contest.about if name in recorded}, contest.about)
         for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
-            most = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
-            changed += [f"{what} was {most}, is {now}"] if most > now else []
+            recorded_count = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
+            changed += [f"{what} was {recorded_count}, is {now}"] if recorded_count > now else []
         if changed:
             raise ValueError(f"{path} belongs to another comparison ({'; '.join(changed)}): choose another --results")
 
@@ -290,7 +291,7 @@ def _has_more(row: Mapping[str, Any], status: Status) -> bool:
 
 def _describe_model(status: Status) -> dict[str, Any]:
     """Return the row of a model: its space, its trials and its runs."""
-    sizes = [one["parameters"] for one in status.runs if "parameters" in one]
+    sizes = [run["parameters"] for run in status.runs if "parameters" in run]
     final = ("seed", "test", "validation", "steps", "epochs", "seconds", "failed", "curve", "commit", "digest")
     return {
         "space": {name: str(draw) for name, draw in status.experiment.space.items()},
@@ -298,7 +299,7 @@ def _describe_model(status: Status) -> dict[str, Any]:
         "hidden_size": status.experiment.base.model.hidden_size,
         "chosen": None if status.best is None else status.best["trial"],
         "trials": [_describe_trial(row) for row in status.rows if row["state"] != "running"],
-        "finals": [_with_source({name: one[name] for name in final if name in one}) for one in status.runs],
+        "finals": [_with_source({name: run[name] for name in final if name in run}) for run in status.runs],
     }
 
 

@@ -81,12 +81,12 @@ class Curve:
     @property
     def solved(self) -> Evaluation | None:
         """The first evaluation below the goal from which the curve stays below it."""
-        found = None
+        first = None
         for evaluation in reversed(self.evaluations):
             if not evaluation.error < GOAL:
                 break
-            found = evaluation
-        return found
+            first = evaluation
+        return first
 
 
 Report = Callable[[str, Evaluation], None]
@@ -214,7 +214,7 @@ def race(
         with ThreadPoolExecutor(len(configs)) as pool:
             try:
                 running = [pool.submit(train, config, report, stop, patience=PATIENCE) for config in configs]
-                return [one.result() for one in running]
+                return [racer.result() for racer in running]
             finally:
                 stop.set()
     finally:

@@ -23,8 +23,8 @@ def draw_demo(curves: Sequence[Curve]) -> Any:
         (axes[0, 1], "b", "Equal time", "processor seconds (log scale)"),
     ):
         for curve, colour, style, mark in zip(curves, COLOURS, STYLES, MARKS, strict=False):
-            x = [one.step if name == "a" else one.seconds for one in curve.evaluations]
-            errors = [one.error for one in curve.evaluations]
+            x = [evaluation.step if name == "a" else evaluation.seconds for evaluation in curve.evaluations]
+            errors = [evaluation.error for evaluation in curve.evaluations]
             look = {"color": colour, "linestyle": style, "marker": mark, "markersize": 3.5, "markevery": 4}
             panel.plot(x, errors, label=curve.title, **look)
         panel.axhline(GOAL, color="#666666", linewidth=0.9, linestyle=(0, (4, 3)), label=f"goal {GOAL:g}")

@@ -65,7 +65,7 @@ class Protocol(Checked):
 
     def search(self, name: str, **place: Any) -> Experiment:
         """Return the search. It has no runs, so nothing is tested."""
-        space = {setting: _draw(setting, given) for setting, given in self.space.items()}
+        space = {setting: _draw(setting, range_of_setting) for setting, range_of_setting in self.space.items()}
         return Experiment(name, self.base(**place), space, self.trials, stream=("protocol", name))
 
     def test(self, name: str, choice: Mapping[str, Any], **place: Any) -> Experiment:
@@ -74,7 +74,7 @@ class Protocol(Checked):
         return Experiment(f"{name}-test", config, seeds=self.seeds)
 
 
-def _draw(setting: str, given: Any) -> Draw:
+def _draw(setting: str, value: Any) -> Draw:
     """Return the distribution of a setting from its description in a file."""
 
     def between(ends: Any, uniform: bool = False) -> Between:
@@ -86,7 +86,7 @@ def _draw(setting: str, given: Any) -> Draw:
         "one of": lambda values: OneOf(tuple(values)),
         "pair": lambda pair: Pair(between(pair[0]), between(pair[1])),
     }
-    kind, content = next(iter(given.items())) if isinstance(given, dict) and len(given) == 1 else (None, given)
+    kind, content = next(iter(value.items())) if isinstance(value, dict) and len(value) == 1 else (None, value)
     try:
         if not isinstance(content, list) or not content:
             raise TypeError
@@ -96,7 +96,7 @@ def _draw(setting: str, given: Any) -> Draw:
         detail = f": {error}" if isinstance(error, ValueError) else ""
         raise ValueError(
             f"the space of {setting} must be [lowest, highest] or an object with one of {choices}, "
-            f"got {given!r}{detail}"
+            f"got {value!r}{detail}"
         ) from None
 
 

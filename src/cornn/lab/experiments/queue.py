@@ -52,7 +52,7 @@ class Work:
         return {"trial": self.trial} if self.trial is not None else {"seeds": list(self.seeds)}
 
 
-def _work_of(entry: FrozenTrial) -> Work | None:
+def _read_work(entry: FrozenTrial) -> Work | None:
     """Return the work of an entry; None for an entry that Optuna created by itself."""
     attributes = entry.user_attrs
     if "seeds" in attributes:
@@ -76,7 +76,7 @@ def _counts(entry: FrozenTrial) -> bool:
     return entry.state in (TrialState.COMPLETE, TrialState.PRUNED) or _failure_of(entry) is not None
 
 
-def _died(entry: FrozenTrial) -> bool:
+def _has_died(entry: FrozenTrial) -> bool:
     return entry.state == TrialState.FAIL and _failure_of(entry) is None and "set_aside" not in entry.user_attrs
 
 
@@ -116,7 +116,7 @@ class Queue:
             _fail_stale(study, self.grace)
         entries = self.trials.get_trials(deepcopy=False)
         # Trials that ended without a result come last: their cause, such as a full GPU, may be gone by then.
-        died = Counter(_work_of(entry) for entry in entries if _died(entry))
+        died = Counter(_read_work(entry) for entry in entries if _has_died(entry))
         for number in sorted(range(self.experiment.trials), key=lambda number: died[Work(number)]):
             values = self.experiment.values(number)
             if _enqueue(self.trials, entries, Work(number), _parameters(self.experiment, values), values):
@@ -124,8 +124,10 @@ class Queue:
         status = self.status()
         if self.runs is not None and (not self.experiment.space or (status.searched and status.best is not None)):
             entries, settings = self.runs.get_trials(deepcopy=False), _as_json(status.chosen)
-            taken = [work for entry in entries if (work := _work_of(entry)) and (entry.state in LIVE or _counts(entry))]
-            seeds = {seed for work in taken if work.settings == settings for seed in work.seeds}
+            works = [
+                work for entry in entries if (work := _read_work(entry)) and (entry.state in LIVE or _counts(entry))
+            ]
+            seeds = {seed for work in works if work.settings == settings for seed in work.seeds}
             left = tuple(seed for seed in self.experiment.seeds if seed not in seeds)
             if left:
                 _enqueue(self.runs, entries, Work(seeds=left, settings=settings), {}, status.chosen)
@@ -151,7 +153,7 @@ class Queue:
     def is_last_attempt(self, work: Work) -> bool:
         """Return whether a trial will not be tried again if the present attempt ends without a result."""
         entries = self.trials.get_trials(deepcopy=False)
-        return sum(_died(entry) for entry in entries if _work_of(entry) == work) + 1 >= ATTEMPTS
+        return sum(_has_died(entry) for entry in entries if _read_work(entry) == work) + 1 >= ATTEMPTS
 
     @property
     def running(self) -> int:
@@ -199,10 +201,12 @@ def _optimize_once(
 def _claim(study: Any, trial: Any, settings: str) -> Work:
     """Return the work of an entry, unless an earlier entry has the same, or its runs have other settings than these."""
     entries = study.get_trials(deepcopy=False)
-    claimed = next(entry for entry in entries if entry.number == trial.number)
-    work = _work_of(claimed)
+    entry_of_trial = next(entry for entry in entries if entry.number == trial.number)
+    work = _read_work(entry_of_trial)
     others = [
-        e for e in entries if e.number < claimed.number and _work_of(e) == work and (e.state in LIVE or _counts(e))
+        e
+        for e in entries
+        if e.number < entry_of_trial.number and _read_work(e) == work and (e.state in LIVE or _counts(e))
     ]
     outdated = work is not None and work.seeds and work.settings != settings
     if work is None or others or outdated:
@@ -217,8 +221,8 @@ def _enqueue(
     """Put a piece of work into the queue, unless it has an attempt. Return whether something is waiting."""
     if any(entry.state == TrialState.WAITING for entry in entries):
         return True
-    attempts = [entry for entry in entries if _work_of(entry) == work]
-    if any(entry.state in LIVE or _counts(entry) for entry in attempts) or sum(map(_died, attempts)) >= ATTEMPTS:
+    attempts = [entry for entry in entries if _read_work(entry) == work]
+    if any(entry.state in LIVE or _counts(entry) for entry in attempts) or sum(map(_has_died, attempts)) >= ATTEMPTS:
         return False
     study.enqueue_trial(parameters, user_attrs={**work.attributes, "values": values})
     return True
@@ -265,29 +269,29 @@ def make_status(
 ) -> Status:
     """Return the status of an experiment from the entries of its studies."""
     rows = []
-    for number in sorted({work.trial for entry in trials if (work := _work_of(entry)) and work.trial is not None}):
-        attempts = [entry for entry in trials if _work_of(entry) == Work(number)]
+    for number in sorted({work.trial for entry in trials if (work := _read_work(entry)) and work.trial is not None}):
+        attempts = [entry for entry in trials if _read_work(entry) == Work(number)]
         attempt = next((e for e in attempts if _counts(e)), None) or next(
             (e for e in attempts if e.state in LIVE), None
         )
-        if attempt is None and sum(map(_died, attempts)) >= ATTEMPTS:
+        if attempt is None and sum(map(_has_died, attempts)) >= ATTEMPTS:
             attempt = attempts[-1]
         if attempt is not None and attempt.state != TrialState.WAITING:
             rows.append(_row(number, attempt))
     # Runs count with the settings of the best trial. More trials may have found a better one.
     settings = _as_json(Status(experiment, task, tuple(rows), ()).chosen)
     running = sum(entry.state == TrialState.RUNNING for entry in runs)
-    runs = [entry for entry in runs if (work := _work_of(entry)) and work.settings == settings]
-    finished = [one for entry in runs if _counts(entry) for one in entry.user_attrs.get("runs", [])]
+    runs = [entry for entry in runs if (work := _read_work(entry)) and work.settings == settings]
+    finished = [run for entry in runs if _counts(entry) for run in entry.user_attrs.get("runs", [])]
     lost = {
-        seed: _describe_loss([e for e in runs if _work_of(e) == work])
-        for work in {_work_of(entry) for entry in runs}
-        if work is not None and sum(_died(e) for e in runs if _work_of(e) == work) >= ATTEMPTS
+        seed: _describe_loss([e for e in runs if _read_work(e) == work])
+        for work in {_read_work(entry) for entry in runs}
+        if work is not None and sum(_has_died(e) for e in runs if _read_work(e) == work) >= ATTEMPTS
         for seed in work.seeds
     }
-    known = {one["seed"] for one in finished}
+    known = {run["seed"] for run in finished}
     finished += [{"seed": s, "test": None, "failed": why, "seconds": 0.0} for s, why in lost.items() if s not in known]
-    ordered = tuple(sorted(finished, key=lambda one: one["seed"]))
+    ordered = tuple(sorted(finished, key=lambda run: run["seed"]))
     return Status(experiment, task, tuple(rows), ordered, running)
 
 
@@ -301,7 +305,7 @@ def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
         """Return a number if it is finite, else None: JSON has no infinity or NaN."""
         return value if value is not None and math.isfinite(value) else None
 
-    began, ended = entry.datetime_start, entry.datetime_complete
+    begin, end = entry.datetime_start, entry.datetime_complete
     attributes = entry.user_attrs
     return {
         "trial": number,
@@ -309,7 +313,7 @@ def _row(number: int, entry: FrozenTrial) -> dict[str, Any]:
         "values": attributes.get("values", dict(entry.params)),
         "validation": finite(entry.value if entry.state == TrialState.COMPLETE else None),
         "steps": attributes.get("steps"),
-        "seconds": None if began is None or ended is None else (ended - began).total_seconds(),
+        "seconds": None if begin is None or end is None else (end - begin).total_seconds(),
         "failure": (_failure_of(entry) or _describe_loss([entry])) if entry.state == TrialState.FAIL else None,
         "curve": [finite(value) for _, value in sorted(entry.intermediate_values.items())],
         **({"source": attributes["source"]} if "source" in attributes else {}),

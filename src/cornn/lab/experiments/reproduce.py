@@ -66,7 +66,7 @@ def _lorenz96() -> list[Experiment]:
 
 def _distribution() -> list[Experiment]:
     options: dict[str, dict] = {"smnist": {}, "psmnist": {}, "noisy-cifar10": {}, "har2": WINDOWS, "imdb": {}}
-    return [_runs(resolve(task, **own), 10) for task, own in options.items()]
+    return [_runs(resolve(task, **overrides), 10) for task, overrides in options.items()]
 
 
 def _weights() -> list[Experiment]:
@@ -151,12 +151,12 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
     changes = {key: value for key, value in place.items() if value is not None}
     experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:
-        for one in TARGETS[name]():
-            chosen = one.seeds if seeds is None else _take_seeds(one.seeds, seeds)
-            planned = experiments.get(one.name)
+        for experiment in TARGETS[name]():
+            chosen = experiment.seeds if seeds is None else _take_seeds(experiment.seeds, seeds)
+            planned = experiments.get(experiment.name)
             if planned is not None and len(planned.seeds) > len(chosen):
                 chosen = planned.seeds
-            experiments[one.name] = replace(one, base=one.base.override(**changes), seeds=chosen)
+            experiments[experiment.name] = replace(experiment, base=experiment.base.override(**changes), seeds=chosen)
     return list(experiments.values())
 
 
@@ -184,9 +184,9 @@ def seconds_per_run(experiment: Experiment, results: Path) -> float | None:
     """Return the mean duration of the recorded runs of an experiment, or None."""
     identity = records.group_identity(experiment.base)
     results_of_runs = [
-        one["result"]
-        for one in records.read(results, experiment.base.task.name)
-        if "test" in one["result"] and records.group_identity(records.read_config(one)) == identity
+        record["result"]
+        for record in records.read(results, experiment.base.task.name)
+        if "test" in record["result"] and records.group_identity(records.read_config(record)) == identity
     ]
     return (
         statistics.fmean(result["seconds"] / result["side_by_side"] for result in results_of_runs)
@@ -216,4 +216,4 @@ def record_runs(
     for seed, reason in failures.items():
         config = as_dictionary(experiment.run_config({}, seed))
         contents.append({"config": config, "result": {"failed": reason, **origin}})
-    return [records.write({**one, "result": {**one["result"], **(about or {})}}, results) for one in contents]
+    return [records.write({**record, "result": {**record["result"], **(about or {})}}, results) for record in contents]

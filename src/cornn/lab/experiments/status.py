@@ -85,7 +85,7 @@ class Status:
         """Number of trials and runs without a result that can still have one."""
         trials = max(0, self.experiment.trials - self.done)
         hopeless = bool(self.experiment.space) and trials == 0 and self.best is None
-        finished = {one["seed"] for one in self.runs}
+        finished = {run["seed"] for run in self.runs}
         return trials + (0 if hopeless else sum(seed not in finished for seed in self.experiment.seeds))
 
     @property

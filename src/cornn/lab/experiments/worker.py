@@ -119,14 +119,14 @@ class Worker:
         if time.time() + self._expected(status) > self.ends:
             return False
         # Free the GPU memory of one training before the next one starts.
-        return queue.take(lambda trial, work: self._do(queue, trial, work), (_NoResult,))
+        return queue.take(lambda trial, work: self._do_work(queue, trial, work), (_NoResult,))
 
     def _expected(self, status: Status) -> float:
         if status.searched:
             return self.expected(status.experiment)
         return max((row["seconds"] or 0.0 for row in status.rows), default=0.0)
 
-    def _do(self, queue: Queue, trial: Any, work: Work) -> float:
+    def _do_work(self, queue: Queue, trial: Any, work: Work) -> float:
         trial.set_user_attr("worker", f"{platform.node()} {os.getpid()}")
         do = self._try if work.trial is not None else self._run
         try:
@@ -152,7 +152,7 @@ class Worker:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
-    def _watch(self, queue: Queue, seen: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
+    def _watch(self, queue: Queue, callback: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
         """Return a callback of a training that reports the status of the experiment and checks the time limit."""
         status, last_read = queue.status(), time.monotonic()
 
@@ -161,7 +161,7 @@ class Worker:
             if time.monotonic() - last_read > self.storage.heartbeat:
                 status, last_read = queue.status(), time.monotonic()
             self.follow(status, progress)
-            seen(progress)
+            callback(progress)
             if time.time() > self.ends:
                 raise OutOfTime
 

@@ -32,7 +32,7 @@ DEFAULT_OURS = ("adding", "lorenz96")
 
 
 def _add_names(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
-    return {name: replace(one, train=replace(one.train, recipe=name)) for name, one in recipes.items()}
+    return {name: replace(recipe, train=replace(recipe.train, recipe=name)) for name, recipe in recipes.items()}
 
 
 def _collect_recipes(task: str) -> dict[str, Recipe]:

@@ -30,7 +30,7 @@ LORENZ_96_LSTM = Train(
 )
 
 
-def _with_memory(train: Train) -> Recipe:
+def _add_memory(train: Train) -> Recipe:
     """Return a recipe with the constants, initialisation, schedule and clipping of adding."""
     names = ("dt", "epsilon", "half_lives", "init", "centre")
     constants = {name: getattr(_CONSTANTS, name) for name in names}
@@ -38,7 +38,7 @@ def _with_memory(train: Train) -> Recipe:
     return Recipe(train.override(**constants, schedule="cosine", drop_after=0, clip=1.0), source, "memory")
 
 
-def _ringing(train: Train, periods: tuple[float, float] = (0.01, 1.0), epsilon: float = 0.014) -> Train:
+def _make_ringing(train: Train, periods: tuple[float, float] = (0.01, 1.0), epsilon: float = 0.014) -> Train:
     """Return a configuration with underdamped neurons, whose coupling has a lower learning rate; with a cosine schedule
     and clipped gradients.
 
@@ -58,8 +58,8 @@ def _better(train: Train, source: str, seeds: tuple[int, ...] = Recipe.seeds, **
     return Recipe(train.override(**changes), f"ours: {source} (docs/better.md)", "better", seeds)
 
 
-PSMNIST_RINGING = _ringing(PSMNIST_128)
-NOISY_CIFAR10_RINGING = _ringing(NOISY_CIFAR10, (0.02, 0.3), 0.005)
+PSMNIST_RINGING = _make_ringing(PSMNIST_128)
+NOISY_CIFAR10_RINGING = _make_ringing(NOISY_CIFAR10, (0.02, 0.3), 0.005)
 
 OURS = {
     "adding": {
@@ -68,10 +68,10 @@ OURS = {
         )
     },
     "smnist": {
-        "memory": _with_memory(SMNIST_128),
-        "ringing": _with_ringing(_ringing(SMNIST_128)),
+        "memory": _add_memory(SMNIST_128),
+        "ringing": _with_ringing(_make_ringing(SMNIST_128)),
         "better": _better(
-            _ringing(SMNIST),
+            _make_ringing(SMNIST),
             "256 underdamped neurons, spread periods",
             learning_rate=4e-3,
             epochs=40,
@@ -81,10 +81,10 @@ OURS = {
         ),
     },
     "psmnist": {
-        "memory": _with_memory(PSMNIST_128),
+        "memory": _add_memory(PSMNIST_128),
         "ringing": _with_ringing(PSMNIST_RINGING),
         "better": _better(
-            _ringing(PSMNIST), "256 underdamped neurons, spread periods", learning_rate=4e-3, epochs=60, shift=1
+            _make_ringing(PSMNIST), "256 underdamped neurons, spread periods", learning_rate=4e-3, epochs=60, shift=1
         ),
         "better-128": _better(
             PSMNIST_RINGING, "128 underdamped neurons, spread periods", learning_rate=4e-3, epochs=60, shift=1
@@ -119,8 +119,8 @@ OURS = {
         ),
     },
     "har2": {
-        "memory": _with_memory(HAR_2),
-        "ringing": _with_ringing(_ringing(HAR_2, (0.04, 1.0), 0.086)),
+        "memory": _add_memory(HAR_2),
+        "ringing": _with_ringing(_make_ringing(HAR_2, (0.04, 1.0), 0.086)),
         "better": _better(
             HAR_2,
             "64 neurons and the paper's constants, the rest by validation",

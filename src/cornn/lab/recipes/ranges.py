@@ -152,7 +152,7 @@ ENTRANTS = {
 def space(task: str, name: str) -> dict[str, Draw]:
     """Return the search space of an entrant on a task; for coRNN the one of the paper's search."""
     entrant = ENTRANTS[name]
-    own: dict[str, Draw] = {**entrant.settings, **entrant.layer}
+    draws: dict[str, Draw] = {**entrant.settings, **entrant.layer}
     if entrant.model == "cornn" and entrant.start == "usual":
-        own |= {constant: Between(*RANGES[task][constant]) for constant in ("dt", "gamma", "epsilon")}
-    return {**TUNED, **own}
+        draws |= {constant: Between(*RANGES[task][constant]) for constant in ("dt", "gamma", "epsilon")}
+    return {**TUNED, **draws}

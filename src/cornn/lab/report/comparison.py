@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cornn._counts import format_count
 from cornn._json import read_json
 from cornn._machine import ran_on
 from cornn.lab import records
@@ -44,13 +45,13 @@ class ModelResult:
     @property
     def tested_runs(self) -> list[dict]:
         """The final runs that were tested."""
-        return [one for one in self.entry["finals"] if one["test"] is not None]
+        return [run for run in self.entry["finals"] if run["test"] is not None]
 
     @property
     def commits(self) -> str:
         """The commits of the trials and final runs; "a or b" where it is not known which of the two."""
         rows = (*self.entry["trials"], *self.entry["finals"])
-        named = [[one["commit"]] if one.get("commit") else one.get("commit_one_of", ["unknown"]) for one in rows]
+        named = [[row["commit"]] if row.get("commit") else row.get("commit_one_of", ["unknown"]) for row in rows]
         return ", ".join(" or ".join(name[:7] for name in names) for names in dict.fromkeys(map(tuple, named)))
 
     @property
@@ -60,7 +61,7 @@ class ModelResult:
 
     @property
     def tests(self) -> list[float]:
-        return [one["test"] for one in self.tested_runs]
+        return [run["test"] for run in self.tested_runs]
 
     @property
     def failed(self) -> int:
@@ -87,7 +88,7 @@ class ModelResult:
     def solved_steps(self) -> list[int] | None:
         """Training steps of the final runs that solved the task; None if the task has no threshold."""
         line = self.contest.get("solved")
-        return None if line is None else [one["steps"] for one in self.tested_runs if one["test"] < line]
+        return None if line is None else [run["steps"] for run in self.tested_runs if run["test"] < line]
 
     @property
     def solved_count(self) -> str | None:
@@ -104,9 +105,9 @@ class ModelResult:
     @property
     def trials(self) -> str:
         """Number of trials, and how many of them diverged or did not train, with the reason."""
-        failed = [one for one in self.entry["trials"] if one["validation"] is None]
+        failed = [trial for trial in self.entry["trials"] if trial["validation"] is None]
         diverged = len(failed) - len(self.not_trained)
-        reasons = Counter(one.get("failed", "no reason recorded") for one in self.not_trained)
+        reasons = Counter(trial.get("failed", "no reason recorded") for trial in self.not_trained)
         notes = [f"{diverged} diverged"] if diverged else []
         notes += [f"{count} failed: {reason}" for reason, count in reasons.items()]
         return f"{len(self.entry['trials'])}" + (f" ({'; '.join(notes)})" if notes else "")
@@ -114,28 +115,30 @@ class ModelResult:
     @property
     def not_trained(self) -> list[dict]:
         """The trials that ended before they were trained, such as for lack of memory."""
-        return [one for one in self.entry["trials"] if one["validation"] is None and one["steps"] is None]
+        return [trial for trial in self.entry["trials"] if trial["validation"] is None and trial["steps"] is None]
 
     @property
     def chosen(self) -> str:
         """The chosen settings."""
-        values = next(one["values"] for one in self.entry["trials"] if one["trial"] == self.entry["chosen"])
+        values = next(trial["values"] for trial in self.entry["trials"] if trial["trial"] == self.entry["chosen"])
         return ", ".join(f"{name.replace('_', ' ')} {_format_value(value)}" for name, value in values.items())
 
     @property
     def search_seconds(self) -> float:
-        return sum(one["seconds"] for one in self.entry["trials"])
+        return sum(trial["seconds"] for trial in self.entry["trials"])
 
     @property
     def final_seconds(self) -> float:
-        return statistics.fmean(one["seconds"] for one in self.entry["finals"])
+        return statistics.fmean(run["seconds"] for run in self.entry["finals"])
 
     @property
     def published(self) -> str:
         """The best published accuracy of this model, of any size and training; empty if none is known."""
         task, model = self.contest["task"]["name"], title(self.name)
-        accuracies = [(one.figure, f"{one.units} units") for one in PUBLISHED.get(task, ()) if one.model == model]
-        accuracies += [(one.figure, one.source) for one in ELSEWHERE.get(task, ()) if one.model == model]
+        accuracies = [
+            (result.figure, f"{result.units} units") for result in PUBLISHED.get(task, ()) if result.model == model
+        ]
+        accuracies += [(result.figure, result.source) for result in ELSEWHERE.get(task, ()) if result.model == model]
         return "{:g} ({})".format(*max(accuracies)) if accuracies else ""
 
 
@@ -153,15 +156,15 @@ class ContestResult:
         """The budget of every model, as text."""
         record, unit = self.record, self.record["unit"]
         limit = ("at most " if unit == "steps" else "") + f"{record['final']:,} {unit}"
-        devices = {ran_on(one) for one in record["machines"]}
-        workers = sorted({one["workers"] for one in record["machines"]})
+        devices = {ran_on(machine) for machine in record["machines"]}
+        workers = sorted({machine["workers"] for machine in record["machines"]})
         worker_range = f"{workers[0]} to {workers[-1]}" if len(workers) > 1 else str(workers[0])
         concurrency = "one after another" if workers == [1] else f"{worker_range} at once"
         shared = f", batches of {record['batch_size']}" if "batch_size" in record else ""
         shared += f", beta2 {record['beta2']:g}" if "beta2" in record else ""
         units = "the paper's numbers of" if record["hidden_size"] is None else record["hidden_size"]
         return (
-            f"{units} units{shared}; trials of {record['trial']:,} {unit}, final runs of {limit}; "
+            f"{units} units{shared}; trials of {format_count(record['trial'], unit[:-1])}, final runs of {limit}; "
             f"on {' and '.join(sorted(devices))}, {concurrency}"
         )
 
@@ -188,8 +191,10 @@ def _read_contest(path: Path) -> ContestResult:
             for row in entry[kind]:
                 records.check_entries(row, entries, f"{where}, {kind}")
     models = [ModelResult(name, entry, record) for name, entry in record["models"].items()]
-    rows = tuple(one for one in models if one.entry["finals"])
-    return ContestResult(record["contest"], record, rows, tuple(one.title for one in models if not one.entry["finals"]))
+    rows = tuple(model for model in models if model.entry["finals"])
+    return ContestResult(
+        record["contest"], record, rows, tuple(model.title for model in models if not model.entry["finals"])
+    )
 
 
 def _format_value(value: Any) -> str:

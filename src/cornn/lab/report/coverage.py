@@ -83,7 +83,7 @@ class Item:
 
 def items(results: Path) -> list[Item]:
     """Return every item of the paper, in its order, with its status according to the records under `results`."""
-    contests = {one.name: one for one in comparison.read(results)}
+    contests = {contest.name: contest for contest in comparison.read(results)}
     groups = {task: tables.group_runs(results, task) for task in (*PUBLISHED, "adding")}
     return [
         *_cover_model(),
@@ -119,7 +119,7 @@ def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, Cont
     yield Item("section 4, HAR-2", "coRNN fits micro-controllers", "confirmed", note, chip)
     names = {"smnist": 256, "psmnist": 256, "noisy-cifar10": 128, "har2": 64, "imdb": 128}
     counts = {
-        task: max((len(one.tests) for one in _select_paper_runs(groups[task], units)), default=0)
+        task: max((len(group.tests) for group in _select_paper_runs(groups[task], units)), default=0)
         for task, units in names.items()
     }
     note = "seeds: " + ", ".join(f"{task} {count}" for task, count in counts.items())
@@ -129,15 +129,17 @@ def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, Cont
 
 def _describe_rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
-    ended = [row for row in contest.rows if row.tests]
-    better = sum(_mean(row) > _mean(next(one for one in ended if one.name == "cornn")) for row in ended)
+    tested = [row for row in contest.rows if row.tests]
+    better = sum(
+        _mean(row) > _mean(next(rank_row for rank_row in tested if rank_row.name == "cornn")) for row in tested
+    )
     budget = f"{contest.record['final']} {contest.record['unit']}"
-    return f"number {better + 1} of {len(ended)} on {contest.name} after {budget}"
+    return f"number {better + 1} of {len(tested)} on {contest.name} after {budget}"
 
 
 def _describe_solved(contest: ContestResult) -> str:
     """Return how many seeds of coRNN with the paper's initialisation solve a task, with the budget."""
-    row = next(one for one in contest.rows if one.name == "cornn")
+    row = next(candidate for candidate in contest.rows if candidate.name == "cornn")
     budget = f"{contest.record['final']:,} {contest.record['unit']}"
     return f"solves {contest.name} from {row.solved_count} seeds within {budget}"
 
@@ -146,35 +148,41 @@ def _mean(row: ModelResult) -> float:
     return sum(row.tests) / len(row.tests)
 
 
-def _select_paper_runs(found: Sequence[RunGroup], units: int) -> list[RunGroup]:
+def _select_paper_runs(groups: Sequence[RunGroup], units: int) -> list[RunGroup]:
     """Return our runs of coRNN with the paper's settings."""
-    return [one for one in found if one.model == "cornn" and one.units == units and one.records and not one.settings]
+    return [
+        group
+        for group in groups
+        if group.model == "cornn" and group.units == units and group.records and not group.settings
+    ]
 
 
 def _variant(place: str, content: str, groups: dict[str, list[RunGroup]], setting: str) -> Item:
     """Compare runs with one changed setting to those without the change."""
     notes, verdicts = [], []
-    for found in groups.values():
-        for one in (one for one in found if one.records and one.settings.keys() == {setting}):
-            plain = next((x for x in _select_paper_runs(found, one.units) if x.options == one.options), None)
+    for groups_of_task in groups.values():
+        for group in (group for group in groups_of_task if group.records and group.settings.keys() == {setting}):
+            plain = next(
+                (x for x in _select_paper_runs(groups_of_task, group.units) if x.options == group.options), None
+            )
             if plain is None or plain.deviation is None:
                 continue
-            gap = intervals.difference(one.tests, plain.mean, plain.deviation, len(plain.tests))
+            gap = intervals.difference(group.tests, plain.mean, plain.deviation, len(plain.tests))
             if gap is None:
                 continue
-            notes.append(f"{one.task}: {gap.low:+.2f} to {gap.high:+.2f} points")
+            notes.append(f"{group.task}: {gap.low:+.2f} to {gap.high:+.2f} points")
             within = max(abs(gap.low), abs(gap.high)) <= intervals.MARGIN_POINTS
-            verdicts.append(within and not one.failed and not plain.failed)
+            verdicts.append(within and not group.failed and not plain.failed)
     status: Status = "reproduced" if verdicts and all(verdicts) else "undecided"
     return Item(place, content, status, f"with the change, {'; '.join(notes)}", ("docs/reproduction.md",))
 
 
-def _cover_table(task: str, found: list[RunGroup], contests: dict[str, ContestResult]) -> Iterator[Item]:
+def _cover_table(task: str, runs: list[RunGroup], contests: dict[str, ContestResult]) -> Iterator[Item]:
     """Yield the rows of the paper's table of a task."""
     for published in dict.fromkeys(PUBLISHED[task]):
         case = f", {published.case}" if published.case else ""
         content = f"{task}{case}: {published.model}-{published.units}, {_format_published(published)}"
-        groups = [row.ours for row in tables.rows(task, found) if row.published is published and row.ours is not None]
+        groups = [row.ours for row in tables.rows(task, runs) if row.published is published and row.ours is not None]
         for ours in groups:
             words = f" ({ours.case})" if ours.case and task != "lorenz96" else ""
             seeds = f"{len(ours.tests)} seed{'s' if len(ours.tests) > 1 else ''}"
@@ -182,7 +190,7 @@ def _cover_table(task: str, found: list[RunGroup], contests: dict[str, ContestRe
             status = intervals.compare(ours.tests, ours.better, published, ours.failed)
             yield Item(published.table, content, status, note, (f"results/{task}",))
         if not groups:
-            yield _cover_rival(task, content, published, found, contests)
+            yield _cover_rival(task, content, published, runs, contests)
 
 
 def _format_published(published: Published) -> str:
@@ -191,7 +199,7 @@ def _format_published(published: Published) -> str:
 
 
 def _cover_rival(
-    task: str, content: str, published: Published, found: list[RunGroup], contests: dict[str, ContestResult]
+    task: str, content: str, published: Published, runs: list[RunGroup], contests: dict[str, ContestResult]
 ) -> Item:
     """Return the row of a rival: from the longest contest, or from runs of another length or size, or not run."""
     rows = [
@@ -201,7 +209,7 @@ def _cover_rival(
         if contest.record["task"]["name"] == task and row.title == published.model and row.tests
     ]
     if rows:
-        contest, row = max(rows, key=lambda one: (one[0].record["unit"] == "epochs", one[0].record["final"]))
+        contest, row = max(rows, key=lambda pair: (pair[0].record["unit"] == "epochs", pair[0].record["final"]))
         record = contest.record
         note = f"{row.test_summary}, {row.hidden_size} units, {record['final']} {record['unit']}"
         complete = record["unit"] == "epochs" and record["final"] >= resolve(task).budget.epochs
@@ -211,19 +219,21 @@ def _cover_rival(
             status = intervals.compare(row.tests, record["better"], published, row.failed)
         return Item(published.table, content, status, note, (f"results/compare/{contest.name}.json",))
     names = [name for name, model in MODELS.items() if model.title == published.model]
-    groups = [one for one in found if one.model in names and one.records]
+    groups = [group for group in runs if group.model in names and group.records]
     if groups:
         note = f"{groups[0].summary}, {groups[0].units} units ({groups[0].case})"
         return Item(published.table, content, "other budget", note, (f"results/{task}",))
     return Item(published.table, content, "not run", "no run on this task", ("results/missing-runs.md",))
 
 
-def _describe_other_rivals(found: Sequence[RunGroup], length: int) -> str:
+def _describe_other_rivals(groups: Sequence[RunGroup], length: int) -> str:
     """Return which rivals solve adding in runs outside the contests, or nothing."""
     solved = {
-        one.model: sum(test < SOLVED for test in one.tests)
-        for one in found
-        if one.model != "cornn" and one.options.get("length", 500) == length and any(t < SOLVED for t in one.tests)
+        group.model: sum(test < SOLVED for test in group.tests)
+        for group in groups
+        if group.model != "cornn"
+        and group.options.get("length", 500) == length
+        and any(t < SOLVED for t in group.tests)
     }
     words = ", ".join(f"{MODELS[name].title} ({count} seed{'s' * (count > 1)})" for name, count in solved.items())
     return f"; outside the comparison also by {words}" if words else ""
@@ -258,7 +268,7 @@ def _cover_adding(length: int, runs: Sequence[dict], long: ContestResult | None)
     note += f"in at most {limit} training steps"
     learns = solved == len(runs)
     if long is not None:
-        row = next(one for one in long.rows if one.name == "cornn")
+        row = next(candidate for candidate in long.rows if candidate.name == "cornn")
         steps = row.solved_steps or []
         note += f"; with constants chosen by {len(row.entry['trials'])} trials from {row.solved} at T = {length:,}"
         learns = learns or len(steps) == len(row.entry["finals"])
@@ -285,11 +295,11 @@ def _cover_assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
     """Compare both sides of eq:assm at every evaluation of the runs that recorded them."""
     content, evidence = "eq:assm holds during training, for all tasks", ("docs/theory.md", "results/theory")
     holds: dict[tuple[str, int], list[bool]] = {}  # task, neurons -> whether it holds at each evaluation
-    for task, found in groups.items():
-        for one in found:
-            rows = [row for record in one.records for row in record["curve"].get("theory", ()) if row is not None]
+    for task, groups_of_task in groups.items():
+        for group in groups_of_task:
+            rows = [row for record in group.records for row in record["curve"].get("theory", ()) if row is not None]
             if rows:
-                holds.setdefault((task, one.units), []).extend(
+                holds.setdefault((task, group.units), []).extend(
                     row["assumption"] <= row["assumption_limit"] for row in rows
                 )
     if not holds:
@@ -304,9 +314,9 @@ def _cover_assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
     return Item("fig:weight_assumptions", content, status, f"it fails for {', '.join(cases)}", evidence)
 
 
-def _ablation(found: Sequence[RunGroup]) -> Item:
+def _ablation(groups: Sequence[RunGroup]) -> Item:
     content = "accuracy on noise-padded CIFAR-10 is stable over a grid of gamma and epsilon"
-    epochs, grid = ablation_grid(found)
+    epochs, grid = ablation_grid(groups)
     if len(grid) < 2:
         return Item("fig:ablation", content, "not run", "no grid", ("results/missing-runs.md",))
     values = [value for tests in grid.values() for value in tests]
@@ -314,36 +324,40 @@ def _ablation(found: Sequence[RunGroup]) -> Item:
     return Item("fig:ablation", content, "other budget", note, ("docs/reproduction.md", "results/noisy-cifar10"))
 
 
-def ablation_grid(found: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[float, float], list[float]]]:
+def ablation_grid(groups: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[float, float], list[float]]]:
     """Return the grid of runs that differ in gamma and epsilon only.
 
     Args:
-        found: The runs of a task.
+        groups: The runs of a task.
 
     Returns:
         The number of epochs, and (gamma, epsilon) -> test results. Of several numbers of epochs or of neurons, those
         with the most points.
     """
     grids: dict[tuple[int | None, int], dict[tuple[float, float], list[float]]] = {}  # epochs, neurons -> grid
-    for one in found:
-        if not one.records or one.options or not set(one.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}:
+    for group in groups:
+        if (
+            not group.records
+            or group.options
+            or not set(group.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}
+        ):
             continue
-        config = records.read_config(one.records[0])
+        config = records.read_config(group.records[0])
         if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None:
             point = (config.model.gamma, config.model.epsilon)
-            grids.setdefault((config.budget.epochs, one.units), {}).setdefault(point, []).extend(one.tests)
+            grids.setdefault((config.budget.epochs, group.units), {}).setdefault(point, []).extend(group.tests)
     (epochs, _), grid = max(grids.items(), key=lambda item: len(item[1]), default=((None, 0), {}))
     return epochs, grid
 
 
-def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, alike: bool) -> Item:
+def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, claims_equal: bool) -> Item:
     """Compare the errors of coRNN and an LSTM with the claim that they are alike, or that the LSTM's is smaller."""
     gap = None
     if lstm.deviation is not None:  # a single run is not exact
         gap = intervals.difference(ours.tests, lstm.mean, lstm.deviation, len(lstm.tests))
     status: Status = "undecided"
     if gap is not None and gap.low > 0:
-        status = "differs" if alike else "confirmed"
+        status = "differs" if claims_equal else "confirmed"
     elif gap is not None and gap.high < 0:
         status = "differs"
     note = f"LSTM {lstm.summary}, coRNN {ours.summary}"
@@ -377,14 +391,14 @@ def _cover_random_search(results: Path) -> Item:
 
 def _cover_appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Iterator[Item]:
     by_force: dict[float, dict[str, RunGroup]] = {}
-    for one in groups["lorenz96"]:
-        if one.records:
-            by_force.setdefault(float(one.options.get("force", 8.0)), {})[one.model] = one
+    for group in groups["lorenz96"]:
+        if group.records:
+            by_force.setdefault(float(group.options.get("force", 8.0)), {})[group.model] = group
     claims = ((8.0, "an LSTM is better than coRNN at F = 8", False), (0.9, "both are alike at F = 0.9", True))
-    for force, content, alike in claims:
+    for force, content, claims_equal in claims:
         pair = by_force.get(force, {})
         if {"cornn", "lstm"} <= pair.keys():
-            yield _compare_lorenz(content, pair["cornn"], pair["lstm"], alike)
+            yield _compare_lorenz(content, pair["cornn"], pair["lstm"], claims_equal)
     figure = ("docs/figures/theory-lorenz96.svg",)
     yield Item("fig:lorenz", "trajectories and predictions", "confirmed", "`cornn figure lorenz96`", figure)
     note = "coRNN can be chaotic (after prop:2); at F = 8 it is better here than the paper's LSTM"

@@ -61,8 +61,8 @@ def shown_interval(values: Sequence[float], better: str) -> Interval | None:
     interval = mean_interval(values)
     if interval is None:
         return None
-    least, most = METRIC_RANGES[better]
-    return Interval(max(interval.low, least), min(interval.high, most))
+    lowest, highest = METRIC_RANGES[better]
+    return Interval(max(interval.low, lowest), min(interval.high, highest))
 
 
 def describe(values: Sequence[float], better: str, number: Callable[[float], str]) -> str:

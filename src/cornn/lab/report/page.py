@@ -72,8 +72,16 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
         version=__version__,
         commit=commit(),
         machine=machine(),
-        sections=[_describe_section(task, found) for task, found in groups.items() if found or task in PUBLISHED],
-        contests=[{"contest": one, "curves": data_uri(tuned(one))} for one in comparison.read(results) if one.rows],
+        sections=[
+            _describe_section(task, groups_of_task)
+            for task, groups_of_task in groups.items()
+            if groups_of_task or task in PUBLISHED
+        ],
+        contests=[
+            {"contest": contest, "curves": data_uri(tuned(contest))}
+            for contest in comparison.read(results)
+            if contest.rows
+        ],
         targets=targets.read(results),
         anchor=_anchor,
         watched=_draw_assumptions(results),
@@ -86,47 +94,47 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
     )
 
 
-def _describe_section(task: str, found: list[RunGroup]) -> dict[str, Any]:
-    unchanged = [one for one in found if one.records and not one.settings]
+def _describe_section(task: str, groups: list[RunGroup]) -> dict[str, Any]:
+    unchanged = [group for group in groups if group.records and not group.settings]
     return {
         "task": task,
         "about": TASKS[task].__doc__,
-        "rows": tables.rows(task, found),
-        "variants": [one for one in found if one.settings],
-        "ablation": _draw_ablation(found),
+        "rows": tables.rows(task, groups),
+        "variants": [group for group in groups if group.settings],
+        "ablation": _draw_ablation(groups),
         "curves": data_uri(curves(unchanged)) if unchanged else None,
-        "difference": DIFFERENCES.get(task) if unchanged and all(len(one.tests) > 2 for one in unchanged) else None,
-        "records": [_describe_group(one) for one in found],
+        "difference": DIFFERENCES.get(task) if unchanged and all(len(group.tests) > 2 for group in unchanged) else None,
+        "records": [_describe_group(group) for group in groups],
     }
 
 
-def _draw_ablation(found: list[RunGroup]) -> str | None:
+def _draw_ablation(groups: list[RunGroup]) -> str | None:
     """Draw the grid of runs that differ only in gamma and epsilon, if there are several."""
-    _, tests = ablation_grid(found)
+    _, tests = ablation_grid(groups)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
     return data_uri(ablation(tests)) if both else None
 
 
 def _draw_assumptions(results: records.Results) -> str | None:
     """Draw the assumption on the weights during training, for the runs that recorded it."""
-    all_records = [one for task in TASKS for one in records.read(results, task)]
-    paths = [one["path"] for one in all_records if "theory" in (one.get("curve") or {})]
+    all_records = [record for task in TASKS for record in records.read(results, task)]
+    paths = [record["path"] for record in all_records if "theory" in (record.get("curve") or {})]
     return data_uri(assumptions(paths)) if paths else None
 
 
-def _anchor(one: RunGroup) -> str:
+def _anchor(group: RunGroup) -> str:
     """Return the anchor at which the page lists these runs."""
     words = [
-        one.task,
-        one.model,
-        str(one.units),
-        *(f"{key}-{value}" for key, value in (one.options | one.settings).items()),
+        group.task,
+        group.model,
+        str(group.units),
+        *(f"{key}-{value}" for key, value in (group.options | group.settings).items()),
     ]
     return "-".join(words).replace(" ", "")
 
 
-def _describe_group(one: RunGroup) -> dict[str, Any]:
-    return {"anchor": _anchor(one), "one": one, "runs": [_describe_run(record) for record in one.records]}
+def _describe_group(group: RunGroup) -> dict[str, Any]:
+    return {"anchor": _anchor(group), "group": group, "runs": [_describe_run(record) for record in group.records]}
 
 
 def _describe_run(record: dict) -> dict[str, Any]:

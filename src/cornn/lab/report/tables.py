@@ -161,18 +161,18 @@ class Row:
     ours: RunGroup | None
 
 
-def rows(task: str, found: Sequence[RunGroup]) -> list[Row]:
+def rows(task: str, groups: Sequence[RunGroup]) -> list[Row]:
     """Return the table of a task: the paper's models first, then models that only we have run."""
-    remaining = [one for one in found if one.records and not one.settings]
+    remaining = [group for group in groups if group.records and not group.settings]
     table = []
     for published in PUBLISHED.get(task, ()):
-        matches = [one for one in remaining if _is_same_model(one, published)]
-        table += [Row(published.model, published.units, published, one) for one in matches or [None]]
-        remaining = [one for one in remaining if one not in matches]
-    return table + [Row(MODELS[one.model].title, one.units, None, one) for one in remaining]
+        matches = [group for group in remaining if _is_same_model(group, published)]
+        table += [Row(published.model, published.units, published, group) for group in matches or [None]]
+        remaining = [group for group in remaining if group not in matches]
+    return table + [Row(MODELS[group.model].title, group.units, None, group) for group in remaining]
 
 
-def _is_same_model(one: RunGroup, published: Published) -> bool:
-    options = records.read_config(one.records[0]).task
+def _is_same_model(group: RunGroup, published: Published) -> bool:
+    options = records.read_config(group.records[0]).task
     force = options.force if isinstance(options, Lorenz96) else None
-    return (MODELS[one.model].title, one.units, force) == (published.model, published.units, published.force)
+    return (MODELS[group.model].title, group.units, force) == (published.model, published.units, published.force)

@@ -85,21 +85,21 @@ def read(results: records.Results) -> list[TargetStatus]:
 
 
 def _status(results: records.Results, target: Target) -> TargetStatus:
-    found = [
-        one
-        for one in tables.group_runs(results, target.task)
-        if one.records and (one.model, one.units) == ("cornn", target.units)
+    groups = [
+        group
+        for group in tables.group_runs(results, target.task)
+        if group.records and (group.model, group.units) == ("cornn", target.units)
     ]
-    first = [one for one in found if not one.settings and one.options == target.options]
-    return TargetStatus(target, tuple(_rank_ours(found, target)), first[0] if first else None)
+    first = [group for group in groups if not group.settings and group.options == target.options]
+    return TargetStatus(target, tuple(_rank_ours(groups, target)), first[0] if first else None)
 
 
-def _rank_ours(found: list[RunGroup], target: Target) -> list[RunGroup]:
-    def is_meant(one: RunGroup) -> bool:
-        task = {name: value for name, value in one.options.items() if name not in AUGMENTED}
-        return one.origin == "better" and task == {**target.options, **target.ours}
+def _rank_ours(groups: list[RunGroup], target: Target) -> list[RunGroup]:
+    def is_meant(group: RunGroup) -> bool:
+        task = {name: value for name, value in group.options.items() if name not in AUGMENTED}
+        return group.origin == "better" and task == {**target.options, **target.ours}
 
-    def place(one: RunGroup) -> tuple[bool, float]:
-        return one.settings.keys() == {"recipe"}, one.validation if one.better == "higher" else -one.validation
+    def place(group: RunGroup) -> tuple[bool, float]:
+        return group.settings.keys() == {"recipe"}, group.validation if group.better == "higher" else -group.validation
 
-    return sorted(filter(is_meant, found), key=place, reverse=True)
+    return sorted(filter(is_meant, groups), key=place, reverse=True)

@@ -62,22 +62,22 @@ def augment_images(
     return images
 
 
-def shift_images(images: Tensor, most: int, random: torch.Generator) -> Tensor:
-    """Shift each image of (batch, rows, channels, columns) by up to `most` pixels in each direction, padded with 0."""
+def shift_images(images: Tensor, limit: int, random: torch.Generator) -> Tensor:
+    """Shift each image of (batch, rows, channels, columns) by up to `limit` pixels in each direction, padded with 0."""
     batch, rows, _, columns = images.shape
-    frame = pad(images, (most, most, 0, 0, most, most))
-    down, right = torch.randint(2 * most + 1, (2, batch, 1), generator=random, device=images.device)
+    frame = pad(images, (limit, limit, 0, 0, limit, limit))
+    down, right = torch.randint(2 * limit + 1, (2, batch, 1), generator=random, device=images.device)
     row = down + torch.arange(rows, device=images.device)
     column = right + torch.arange(columns, device=images.device)
     return frame.take_along_dim(row[:, :, None, None], 1).take_along_dim(column[:, None, None, :], 3)
 
 
-def warp_images(images: Tensor, most: float, random: torch.Generator) -> Tensor:
+def warp_images(images: Tensor, limit: float, random: torch.Generator) -> Tensor:
     """Rotate, scale and shear each image of (batch, rows, channels, columns) about its centre, padded with 0.
 
     Args:
         images: The images.
-        most: Maximum difference of each entry of the linear map from the identity's. A pixel at the edge moves by up to
+        limit: Maximum difference of each entry of the linear map from the identity's. A pixel at the edge moves by up to
             that fraction of half the image in each direction.
         random: The generator.
 
@@ -85,7 +85,7 @@ def warp_images(images: Tensor, most: float, random: torch.Generator) -> Tensor:
         Images as floats.
     """
     matrix = 2 * torch.rand(len(images), 2, 2, generator=random, device=images.device) - 1
-    matrix = matrix * most + torch.eye(2, device=images.device)
+    matrix = matrix * limit + torch.eye(2, device=images.device)
     pictures = images.transpose(1, 2).float()  # (batch, channels, rows, columns)
     grid = affine_grid(pad(matrix, (0, 1)), list(pictures.shape), align_corners=False)
     return grid_sample(pictures, grid, align_corners=False).transpose(1, 2)
@@ -141,13 +141,13 @@ def rotate_axes(signals: Tensor, degrees: float, random: torch.Generator) -> Ten
     return torch.einsum("btsj,ijb->btsi", signals, rotation.to(signals.dtype))
 
 
-def stretch_time(signals: Tensor, most: float, random: torch.Generator) -> Tensor:
-    """Speed each window of (batch, steps, features) up or down by a factor between 1 - most and 1 + most.
+def stretch_time(signals: Tensor, limit: float, random: torch.Generator) -> Tensor:
+    """Speed each window of (batch, steps, features) up or down by a factor between 1 - limit and 1 + limit.
 
     Values between two steps are interpolated linearly. A window that is sped up continues with its mirror image.
     """
     batch, steps, _ = signals.shape
-    speed = 1 + most * (2 * torch.rand(batch, 1, generator=random, device=signals.device) - 1)
+    speed = 1 + limit * (2 * torch.rand(batch, 1, generator=random, device=signals.device) - 1)
     last = steps - 1
     time = torch.arange(steps, device=signals.device) * speed
     time = last - (last - time).abs()

@@ -111,8 +111,8 @@ def _solve(force: float) -> dict[str, np.ndarray]:
     start = torch.rand(
         len(SPLITS), TRAJECTORIES, VARIABLES, dtype=torch.float64, generator=generator(0, "lorenz96", "start")
     )
-    solved = trajectories((start + (force - 0.5)).reshape(-1, VARIABLES).numpy(), force, POINTS)
-    return dict(zip(SPLITS, solved.reshape(len(SPLITS), TRAJECTORIES, POINTS, VARIABLES), strict=True))
+    solution = trajectories((start + (force - 0.5)).reshape(-1, VARIABLES).numpy(), force, POINTS)
+    return dict(zip(SPLITS, solution.reshape(len(SPLITS), TRAJECTORIES, POINTS, VARIABLES), strict=True))
 
 
 def _split(path: Tensor) -> Split:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 __all__ = ["add_adversary"]
 
-LEAST = 1e-30
+MIN_LENGTH = 1e-30
 """Norm of a gradient that is divided by instead of a smaller one: sequences that do not count have no gradient."""
 
 
@@ -36,6 +36,6 @@ def add_adversary(encoder: nn.Embedding, norm: float, compute: Callable[[], Tens
         gradient = gradient.masked_fill((words[0] == encoder.padding_idx).unsqueeze(-1), 0)
     # (time, batch, features)
     length = torch.linalg.vector_norm(gradient, dim=(0, 2), keepdim=True)
-    perturbation = gradient * (norm / length.clamp(min=LEAST))
+    perturbation = gradient * (norm / length.clamp(min=MIN_LENGTH))
     with encoder.register_forward_hook(lambda module, inputs, output: output + perturbation):
         return (loss + compute()) / 2

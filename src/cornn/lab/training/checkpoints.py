@@ -117,8 +117,8 @@ def _restore(state: RunState, checkpoint: dict) -> None:
 def _check_tensor(tensor: Tensor, value: Any, name: str) -> Tensor:
     """Return a value on the device of a tensor, of whose shape and type it must be."""
     if not isinstance(value, Tensor) or (value.shape, value.dtype) != (tensor.shape, tensor.dtype):
-        found = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"{name} must be {tensor.dtype} {tuple(tensor.shape)}, got {found}")
+        actual = f"{value.dtype} {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"{name} must be {tensor.dtype} {tuple(tensor.shape)}, got {actual}")
     return value.to(tensor.device)
 
 

@@ -107,7 +107,7 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
             for folder in folders:
                 if (folder / CONFIG).exists():
                     stack.enter_context(Run(folder).lock())
-        checkpoints = _common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
+        checkpoints = _find_common(folders) if side_by_side else [Run(folder).checkpoint() for folder in folders]
     for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
             started = (folder / CONFIG).exists()
@@ -151,7 +151,7 @@ def _conclude(failures: dict[int, str], seeds: Sequence[int], fabric: Any, out: 
     return summary, runs
 
 
-def _common(folders: Sequence[Path]) -> list[dict | None]:
+def _find_common(folders: Sequence[Path]) -> list[dict | None]:
     """Return the last checkpoint of each run; if they were killed while saving, the last that all of them have."""
     checkpoints = [Run(folder).checkpoint() for folder in folders]
     first = min((checkpoint["step"] if checkpoint else 0 for checkpoint in checkpoints), default=0)

@@ -21,7 +21,7 @@ __all__ = ["build_optimiser", "take_step"]
 
 EPSILON = 1e-8
 """PyTorch's default, for Adam and RMSprop."""
-PIECES, LEAST = 32, 1024
+PIECES, MIN_SIZE = 32, 1024
 """Maximum number of pieces of weights with one learning rate on a GPU, and the least size of a piece."""
 
 
@@ -91,7 +91,7 @@ def _spans(state: RunState) -> list[tuple[float, int, int]]:
 
 def _split(share: float, begin: int, end: int) -> list[tuple[float, int, int]]:
     """Split a piece for a GPU. PyTorch's fused kernels leave up to 65,536 numbers of a tensor to one block."""
-    size = max(LEAST, -(-(end - begin) // PIECES))
+    size = max(MIN_SIZE, -(-(end - begin) // PIECES))
     return [(share, first, min(first + size, end)) for first in range(begin, end, size)]
 
 

@@ -37,8 +37,8 @@ def fits_side_by_side(states: Sequence[RunState], device: torch.device) -> bool:
     has_kernels = device.type == "cuda" and any(isinstance(layer, LEM) for layer in layers)
     ragged = any(state.training.ragged for state in states)
     perturbed = any(state.config.optimiser.adversarial for state in states)  # by hooks, which vmap does not support
-    alike = len({state.plan.batch for state in states}) <= 1
-    return stackable and alike and not (has_kernels or ragged or perturbed)
+    same_batch = len({state.plan.batch for state in states}) <= 1
+    return stackable and same_batch and not (has_kernels or ragged or perturbed)
 
 
 class SideBySide:

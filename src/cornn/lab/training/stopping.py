@@ -59,6 +59,6 @@ class Stopping:
             return self.received, save or self.received > 0
         if step % STEPS_BETWEEN_AGREEMENTS:
             return 0, False
-        own = torch.tensor([float(self.received), float(save)], device=self.fabric.device)
-        signal_number, anyone = self.fabric.all_reduce(own, reduce_op="max").tolist()
+        flags = torch.tensor([float(self.received), float(save)], device=self.fabric.device)
+        signal_number, anyone = self.fabric.all_reduce(flags, reduce_op="max").tolist()
         return int(signal_number), anyone > 0 or signal_number > 0

@@ -133,13 +133,13 @@ def _choose_grid(
 ) -> GridPlan | None:
     """Return the grid for a problem of more than 128 neurons, or None if a cluster runs it."""
     exact = _grid(device, hidden, batch, rich=rich)
-    found = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
-    if found is None or _needs_grid(device, hidden):
-        return found
-    if found.precision in ("exact", "split"):  # a cluster is faster in fp32: results/exact-variants.json
+    grid = exact if precision == "exact" else _grid(device, hidden, batch, precision, rich) or exact
+    if grid is None or _needs_grid(device, hidden):
+        return grid
+    if grid.precision in ("exact", "split"):  # a cluster is faster in fp32: results/exact-variants.json
         return None
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-    return None if prefers_cluster(hidden, groups, batch, multiprocessors, found) else found
+    return None if prefers_cluster(hidden, groups, batch, multiprocessors, grid) else grid
 
 
 def makes_drive(update: Update, hidden: int, features: int, spans: bool = False, precision: str = "exact") -> bool:

@@ -35,10 +35,12 @@ def explain_unusable(device: int | None, least: tuple[int, int] = (8, 0)) -> str
     """Return why a device cannot run kernels that need a compute capability of `least`, or None if it can."""
     if reason := nvrtc.explain_missing():
         return reason
-    found = torch.cuda.get_device_capability(device)
-    if found >= least:
+    capability = torch.cuda.get_device_capability(device)
+    if capability >= least:
         return None
-    return f"it needs compute capability {least[0]}.{least[1]} or newer, this device has {found[0]}.{found[1]}"
+    return (
+        f"it needs compute capability {least[0]}.{least[1]} or newer, this device has {capability[0]}.{capability[1]}"
+    )
 
 
 def prepare(

@@ -213,13 +213,13 @@ def grid_plan(
     shared: maximum bytes of shared memory per block. split: whether products in exact fp32 may run on tensor cores, as
     sums of products of pieces. rich: whether there are timespans or gradients of the parameters.
     """
-    found = [
+    plans = [
         (-(-batch // (layout.sequences * layout.teams)) * layout.cost, layout)
         for kind in (precision, *(["split"] if split and precision == "exact" else []))
         for layout in _grid_plans(hidden, multiprocessors, kind, rich)
         if layout.shared() <= shared
     ]
-    return min(found)[1] if found else None
+    return min(plans)[1] if plans else None
 
 
 def prefers_cluster(hidden: int, groups: int, batch: int, multiprocessors: int, grid: GridPlan) -> bool:
@@ -279,10 +279,10 @@ class TensorPlan(NamedTuple):
 def tensor_plans(size: int, precision: str, spans: bool, for_parameters: bool) -> list[TensorPlan]:
     """Return the layouts for which a kernel exists: two tiles where registers and shared memory suffice."""
     lean = size == TENSOR_SIZES[0]
-    found = [TensorPlan(size, 8, precision, (2 if for_parameters else 3) if lean else 1)]
+    plans = [TensorPlan(size, 8, precision, (2 if for_parameters else 3) if lean else 1)]
     if not spans and not for_parameters and (lean or precision == "bf16"):
-        found.append(TensorPlan(size, 16, precision, 2 if lean else 1))
-    return found
+        plans.append(TensorPlan(size, 16, precision, 2 if lean else 1))
+    return plans
 
 
 def tensor_plan(

@@ -26,10 +26,10 @@ def explain_missing() -> str | None:
     """Return why kernels cannot be compiled here, or None if they can."""
     for module in ("cuda.core", "cuda.bindings"):
         try:
-            found = importlib.util.find_spec(module)
+            spec = importlib.util.find_spec(module)
         except ImportError:
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             return f"{module.replace('.', '-')} is not installed: {install_command('cuda')}"
     return None
 

@@ -27,19 +27,19 @@ class SizeRange(NamedTuple):
 
 def list_sizes(device: torch.device) -> list[SizeRange]:
     """List the supported sizes on a device: of coRNN by precision and kernel, of LEM, and of the oscillator bank."""
-    found = []
+    ranges = []
     for precision in contract.PRECISIONS:
         sizes = [(size, _kind(device, size, precision)) for size in range(STRIDE, LARGEST + 1, STRIDE)]
         for kind, pairs in itertools.groupby(sizes, key=lambda pair: pair[1]):
             numbers = [size for size, _ in pairs]
             if kind is not None:
-                found.append(SizeRange("coRNN", precision, numbers[0] - STRIDE + 1, numbers[-1], kind))
+                ranges.append(SizeRange("coRNN", precision, numbers[0] - STRIDE + 1, numbers[-1], kind))
     largest = max((size for size in lem.SIZES if lem.unusable_there(device.index, size) is None), default=0)
     if largest:
-        found.append(SizeRange("LEM", "exact", 1, largest, "block"))
+        ranges.append(SizeRange("LEM", "exact", 1, largest, "block"))
     if bank.backend(str(device))[0] == "cuda":
-        found.append(SizeRange("oscillator bank", "exact", 1, None, "thread"))
-    return found
+        ranges.append(SizeRange("oscillator bank", "exact", 1, None, "thread"))
+    return ranges
 
 
 def _kind(device: torch.device, hidden: int, precision: str) -> str | None:

@@ -17,7 +17,7 @@ def ablation(tests: Mapping[tuple[float, float], list[float]]) -> Any:
         tests: (gamma, epsilon) -> test accuracies of the runs in percent.
     """
     gammas, epsilons = (sorted({point[i] for point in tests}) for i in (0, 1))
-    means = {point: statistics.fmean(found) for point, found in tests.items()}
+    means = {point: statistics.fmean(values) for point, values in tests.items()}
     cells = [[means.get((gamma, epsilon), float("nan")) for epsilon in epsilons] for gamma in gammas]
     figure, axes = canvas(size=(5.4, 4.2))
     panel = axes[0, 0]

@@ -53,18 +53,18 @@ def assumptions(paths: Sequence[Path]) -> Any:
     for number, (name, runs) in enumerate(groups.items()):
         label = f"{name} ({len(runs)} run{'s' if len(runs) > 1 else ''})"
         look = {"color": COLOURS[number % 6], "linestyle": STYLES[number % 6]}
-        _band(left, runs, lambda row: row["assumption"] / row["assumption_limit"], label, look)
-        _band(right, runs, lambda row: max(row["W_norm"], row["W_z_norm"]), label, look)
+        _plot_band(left, runs, lambda row: row["assumption"] / row["assumption_limit"], label, look)
+        _plot_band(right, runs, lambda row: max(row["W_norm"], row["W_z_norm"]), label, look)
     left.axhline(1, color=COLOURS[6], linewidth=1)
     words = {"ha": "right", "va": "top", "fontsize": 8, "color": COLOURS[6]}
     left.text(0.99, 0.96, "hypothesis holds below this line", transform=left.get_yaxis_transform(), **words)
-    for here in (left, right):
-        here.set_yscale("log")
-        here.set_xscale("log")
-        here.xaxis.set_major_formatter(_whole)
-        here.yaxis.set_major_formatter(_plain)
-        here.yaxis.set_minor_formatter(_sparse)
-        here.set_xlabel("training step (the start at 1)")
+    for panel in (left, right):
+        panel.set_yscale("log")
+        panel.set_xscale("log")
+        panel.xaxis.set_major_formatter(_whole)
+        panel.yaxis.set_major_formatter(_plain)
+        panel.yaxis.set_minor_formatter(_label_sparsely)
+        panel.set_xlabel("training step (the start at 1)")
     left.set_ylabel("left side of eq:assm / dt^(1/2)")
     right.set_ylabel("larger of ‖W‖∞ and ‖W_z‖∞")
     set_panel_title(left, "a", "hypothesis eq:assm with r = 1/2")
@@ -87,12 +87,12 @@ def _whole(value: float, place: int) -> str:
     return f"{value:,.0f}"
 
 
-def _sparse(value: float, place: int) -> str:
+def _label_sparsely(value: float, place: int) -> str:
     """Label only 2 and 5 between powers of ten."""
     return f"{value:g}" if round(value / 10 ** math.floor(math.log10(value))) in (2, 5) else ""
 
 
-def _band(axes: Any, runs: list[list[dict]], value: Any, label: str, look: dict) -> None:
+def _plot_band(axes: Any, runs: list[list[dict]], value: Any, label: str, look: dict) -> None:
     count = min(len(rows) for rows in runs)
     steps = [max(1, row["step"]) for row in runs[0][:count]]
     values = np.array([[value(row["theory"]) for row in rows[:count]] for rows in runs])

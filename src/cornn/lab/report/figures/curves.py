@@ -11,23 +11,23 @@ from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
 __all__ = ["curves"]
 
-MOST_LINES = 5
+MAX_LINES = 5
 """Largest group whose runs are drawn one by one."""
 
 
 @styled
-def curves(found: Sequence[RunGroup]) -> Any:
+def curves(groups: Sequence[RunGroup]) -> Any:
     """Plot the validation metric by training step or epoch, one colour per group of runs.
 
     Small groups show one line per run, large ones their median and the range of 90 % of the runs.
     """
     figure, axes = canvas(size=(7.2, 3.2))
     panel = axes[0, 0]
-    for number, one in enumerate(found):
-        name = f"{MODELS[one.model].title}-{one.units}" + (f", {one.case}" if one.case else "")
+    for number, group in enumerate(groups):
+        name = f"{MODELS[group.model].title}-{group.units}" + (f", {group.case}" if group.case else "")
         look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)], "linewidth": 1.0}
-        runs = [record["curve"] for record in one.records]
-        if len(runs) > MOST_LINES:
+        runs = [record["curve"] for record in group.records]
+        if len(runs) > MAX_LINES:
             count = min(len(run["metric"]) for run in runs)
             low, median, high = np.quantile([run["metric"][:count] for run in runs], (0.05, 0.5, 0.95), axis=0)
             at = (runs[0].get("epoch") or runs[0]["step"])[:count]
@@ -38,8 +38,8 @@ def curves(found: Sequence[RunGroup]) -> Any:
             at = run.get("epoch") or run["step"]
             alpha = 1.0 if len(runs) == 1 else 0.45
             panel.plot(at, run["metric"], alpha=alpha, label=name if index == 0 else None, **look)
-    first = found[0].records[0]
-    lower = found[0].better == "lower"
+    first = groups[0].records[0]
+    lower = groups[0].better == "lower"
     if lower:
         panel.set_yscale("log")
     panel.set_xlabel("epoch" if first["curve"] and "epoch" in first["curve"] else "training step")

@@ -34,12 +34,12 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
         )
         for task, (dt, gamma, epsilon) in PAPER.items()
     }
-    layers[f"ours: suggest({length}, 128)"] = own = theory.suggest(length, 128).layer(2)
+    layers[f"ours: suggest({length}, 128)"] = suggested = theory.suggest(length, 128).layer(2)
     for name, layer in layers.items():
         layer.reset_parameters(generator(0, "lags", name))
-    own.centre_(torch.tensor([0.5, 0.0]))
-    found = {name: theory.network_from_layer(layer) for name, layer in layers.items()}
-    return {name: (network, measure.simulate(network, input)) for name, network in found.items()}
+    suggested.centre_(torch.tensor([0.5, 0.0]))
+    networks = {name: theory.network_from_layer(layer) for name, layer in layers.items()}
+    return {name: (network, measure.simulate(network, input)) for name, network in networks.items()}
 
 
 @styled

@@ -19,14 +19,14 @@ def lorenz96() -> Any:
     for column, (force, behaviour) in enumerate(((0.9, "towards a periodic orbit"), (8.0, "chaos"))):
         offsets = np.random.default_rng(4).uniform(-0.5, 0.5, 5)
         path = trajectories((force + offsets)[None], force, POINTS)[0]
-        here = axes[0, column]
-        here.plot(path[:, 0], path[:, 1], color=COLOURS[column], linewidth=0.9)
-        here.plot(*path[0, :2], "o", color=COLOURS[6], markersize=5, label="start")
-        here.plot(*path[-1, :2], "s", color=COLOURS[6], markersize=5, label="t = 20")
-        here.set_xlabel("x₁")
-        here.set_ylabel("x₂")
-        set_panel_title(here, "ab"[column], f"F = {force:g}: {behaviour}")
-        here.legend(loc="upper right" if column == 0 else "upper left")
+        panel = axes[0, column]
+        panel.plot(path[:, 0], path[:, 1], color=COLOURS[column], linewidth=0.9)
+        panel.plot(*path[0, :2], "o", color=COLOURS[6], markersize=5, label="start")
+        panel.plot(*path[-1, :2], "s", color=COLOURS[6], markersize=5, label="t = 20")
+        panel.set_xlabel("x₁")
+        panel.set_ylabel("x₂")
+        set_panel_title(panel, "ab"[column], f"F = {force:g}: {behaviour}")
+        panel.legend(loc="upper right" if column == 0 else "upper left")
     add_note(
         figure,
         f"{POINTS:,} points, 0.01 apart, from one start in [F - 1/2, F + 1/2]⁵ with equal offsets in both panels.",

@@ -63,18 +63,18 @@ def steps(time: Any) -> np.ndarray:
     return np.sum([height * ((time >= first) & (time < last)) for first, last, height in PIECES], axis=0)
 
 
-def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
+def solution(oscillator: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
     """Solve the ODE: y at `times`, (times, neurons), NaN after leaving +-1e6."""
     try:
         from scipy.integrate import solve_ivp
     except ImportError:
         raise missing_extra("report", "the illustration needs scipy") from None
-    W, W_z, m = np.array(one.W), np.array(one.W_z), len(one.W)
+    W, W_z, m = np.array(oscillator.W), np.array(oscillator.W_z), len(oscillator.W)
 
     def change(time: float, state: np.ndarray) -> np.ndarray:
         y, z = state[:m], state[m:]
-        force = ACTIVATIONS[one.activation].of_array(W @ y + W_z @ z + one.V * input(time) + one.b)
-        return np.concatenate((z, force - one.gamma * y - one.epsilon * z))
+        force = ACTIVATIONS[oscillator.activation].of_array(W @ y + W_z @ z + oscillator.V * input(time) + oscillator.b)
+        return np.concatenate((z, force - oscillator.gamma * y - oscillator.epsilon * z))
 
     def gone(time: float, state: np.ndarray) -> float:
         return 1e6 - np.abs(state).max()
@@ -83,19 +83,19 @@ def solution(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndar
     start = np.repeat(START, m)
     # A solver with long steps could skip a piece of the step input.
     options = {"method": "DOP853", "t_eval": times, "rtol": 1e-8, "atol": 1e-8, "max_step": 0.5, "events": gone}
-    found = solve_ivp(change, (0, times[-1]), start, **options)
+    result = solve_ivp(change, (0, times[-1]), start, **options)
     ys = np.full((len(times), m), np.nan)
-    ys[: found.y.shape[1]] = found.y[:m].T
+    ys[: result.y.shape[1]] = result.y[:m].T
     return ys
 
 
-def recurrence(one: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
+def recurrence(oscillator: Oscillator, input: Callable[[Any], np.ndarray], times: np.ndarray) -> np.ndarray:
     """Run the recurrence with explicit damping: y at `times`, which are multiples of DT from 0, (times, neurons)."""
-    W, W_z = torch.tensor(one.W, dtype=torch.float64), torch.tensor(one.W_z, dtype=torch.float64)
+    W, W_z = torch.tensor(oscillator.W, dtype=torch.float64), torch.tensor(oscillator.W_z, dtype=torch.float64)
     m = len(W)
-    drive = torch.from_numpy(one.V * input(times[1:]) + one.b)[:, None].expand(-1, m)
+    drive = torch.from_numpy(oscillator.V * input(times[1:]) + oscillator.b)[:, None].expand(-1, m)
     y, z = (torch.full((m,), value, dtype=torch.float64) for value in START)
-    ys, _ = unroll(drive, y, z, W, W_z, DT, one.gamma, one.epsilon, activation=one.activation)
+    ys, _ = unroll(drive, y, z, W, W_z, DT, oscillator.gamma, oscillator.epsilon, activation=oscillator.activation)
     return torch.cat((y[None], ys)).numpy()
 
 
@@ -110,12 +110,12 @@ def illustration() -> Any:
         left.set_ylim(-1.3, 1.3)
         left.set_ylabel("input u")
         set_panel_title(left, "ab"[row], name)
-        _states(right, times, {key: (one, input, 0) for key, one in NEURONS.items()})
+        _states(right, times, {key: (oscillator, input, 0) for key, oscillator in NEURONS.items()})
         right.set_ylim(-3.3, 3.3)
         set_panel_title(right, "cd"[row], f"one neuron, y(t), input ({'ab'[row]})")
         right.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for column in (0, 1):
-        _states(axes[2, column], times, {key: (one, cosine, column) for key, one in NETWORKS.items()})
+        _states(axes[2, column], times, {key: (oscillator, cosine, column) for key, oscillator in NETWORKS.items()})
         axes[2, column].set_xlabel("time t")
         set_panel_title(axes[2, column], "ef"[column], f"two neurons, y{'₁₂'[column]}(t), input (a)")
         axes[2, column].set_ylim(-3.3, 3.3)
@@ -132,14 +132,14 @@ def illustration() -> Any:
 
 
 def _states(axes: Any, times: np.ndarray, cases: dict[str, tuple[Oscillator, Callable, int]]) -> None:
-    for number, (name, (one, input, neuron)) in enumerate(cases.items()):
-        ys = solution(one, input, times)[:, neuron]
+    for number, (name, (oscillator, input, neuron)) in enumerate(cases.items()):
+        ys = solution(oscillator, input, times)[:, neuron]
         ends = times[np.isfinite(ys)][-1]
         # A line that leaves the panel ends there: its later crossings would only hide the others.
         out = np.flatnonzero(~(np.abs(ys) < 3.0))
         inside = np.arange(len(times)) < (out[0] if len(out) else len(times))
         ys = np.where(inside, ys, np.nan)
-        dots = np.where(inside, recurrence(one, input, times)[:, neuron], np.nan)
+        dots = np.where(inside, recurrence(oscillator, input, times)[:, neuron], np.nan)
         look = {"color": COLOURS[number]}
         # UC is drawn wide and pale in the background, so that coinciding lines stay visible.
         under = {"linewidth": 4.5, "alpha": 0.35, "zorder": 1} if name == "UC" else {}

@@ -11,7 +11,7 @@ __all__ = ["spectrum"]
 
 LENGTH, HIDDEN = 784, 128
 KINDS = {"overdamped": False, "underdamped": True}
-LEAST = 1e-6
+MIN_RATIO = 1e-6
 """Smallest singular value to show, as a share of the largest."""
 
 
@@ -20,13 +20,19 @@ def spectrum() -> Any:
     """Draw the impulse responses of overdamped and underdamped neurons, and the singular values of both."""
     figure, ((*maps, values),) = canvas(1, 3, size=(10.0, 3.2), width_ratios=(1, 1, 1.1))
     for number, (axes, (name, underdamped)) in enumerate(zip(maps, KINDS.items(), strict=True)):
-        found = theory.suggest(LENGTH, HIDDEN, underdamped=underdamped)
-        constants = found.dt, found.gamma, found.epsilon
+        suggested = theory.suggest(LENGTH, HIDDEN, underdamped=underdamped)
+        constants = suggested.dt, suggested.gamma, suggested.epsilon
         left = theory.linear.impulse_response(*constants, LENGTH)
-        shown = left / left.abs().amax(1, keepdim=True)
+        scaled = left / left.abs().amax(1, keepdim=True)
         # The most recent step is on the right, as in the sequence.
         axes.imshow(
-            shown.flip(1), aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1, extent=(0, LENGTH, HIDDEN, 0), rasterized=True
+            scaled.flip(1),
+            aspect="auto",
+            cmap="RdBu_r",
+            vmin=-1,
+            vmax=1,
+            extent=(0, LENGTH, HIDDEN, 0),
+            rasterized=True,
         )
         axes.grid(visible=False)
         axes.set(xlabel="step of the input", ylabel="neuron")
@@ -35,7 +41,7 @@ def spectrum() -> Any:
         rank = theory.effective_rank(*constants, LENGTH)
         values.plot(
             range(1, HIDDEN + 1),
-            torch.where(sizes > LEAST * sizes[0], sizes / sizes[0], torch.nan),
+            torch.where(sizes > MIN_RATIO * sizes[0], sizes / sizes[0], torch.nan),
             color=COLOURS[number],
             linestyle=STYLES[number],
         )
@@ -43,7 +49,7 @@ def spectrum() -> Any:
         side = {"x": rank - 3, "y": 1e-3, "ha": "right"} if underdamped else {"x": rank + 5, "y": 3e-5, "ha": "left"}
         values.text(**side, s=label, va="center", fontsize=8, color=COLOURS[number])
     values.axhline(0.01, color="#666666", linewidth=0.8, linestyle=":")
-    values.set(xlabel="index", ylabel="singular value / largest", yscale="log", xlim=(0, HIDDEN), ylim=(LEAST, 2))
+    values.set(xlabel="index", ylabel="singular value / largest", yscale="log", xlim=(0, HIDDEN), ylim=(MIN_RATIO, 2))
     set_panel_title(values, "c", "singular values")
     add_note(
         figure,

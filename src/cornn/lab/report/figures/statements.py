@@ -29,8 +29,8 @@ def _product(axes: Any) -> None:
     """Plot eq:norm2 at r = 1/2 for one neuron at the limit of the hypothesis."""
     dt, steps = 0.01, 100
     edge = torch.full((1, 1), dt**-0.5 * (1 + dt), dtype=torch.float64)
-    one = network(edge - 1, edge, dt, 1.0, 1.0, damping="implicit")
-    lags, logs = measure.product_norms(one, measure.simulate(one, torch.zeros(steps, 1, 1)))
+    neuron = network(edge - 1, edge, dt, 1.0, 1.0, damping="implicit")
+    lags, logs = measure.product_norms(neuron, measure.simulate(neuron, torch.zeros(steps, 1, 1)))
     strict = [math.log10(claims.strict_product(dt, 0.5, lag)) for lag in lags.tolist()]
     claimed = [math.log10(claims.approximate_product(dt, 0.5, lag)) for lag in lags.tolist()]
     axes.plot(lags, strict, color=COLOURS[2], linestyle=STYLES[2], label="(1 + 3√dt)^lag (proven bound)")
@@ -44,12 +44,12 @@ def _product(axes: Any) -> None:
 
 def _chaos(axes: Any) -> None:
     """Plot the separation under two inputs that differ by 1e-9 at one step."""
-    one, input = chaotic_network()
+    chaotic, input = chaotic_network()
     other = input.clone()
     other[0, 0, 0] += 1e-9
-    apart = torch.sqrt(measure.separation(one, input, other)[1:, 0])
+    apart = torch.sqrt(measure.separation(chaotic, input, other)[1:, 0])
     time = torch.arange(1, len(input) + 1) * 0.1
-    bound = torch.sqrt(energy.separation_bound(one, len(input)).sum(1)[1:])
+    bound = torch.sqrt(energy.separation_bound(chaotic, len(input)).sum(1)[1:])
     growth = apart[0] * torch.arange(1, len(input) + 1)
     time, bound, apart, growth = (line[::5] for line in (time, bound, apart, growth))
     axes.plot(time, bound, color=COLOURS[2], linestyle=STYLES[2], label="prop:2 (proven bound)")
@@ -66,8 +66,8 @@ def _remainder(axes: Any) -> None:
     """Plot the remainder of eq:vg2, which does not vanish with dt."""
     for number, dt in enumerate((0.1, 0.03, 0.01)):
         steps = round(1 / dt)
-        one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-        _, left = representation.leading_remainder(one, measure.simulate(one, torch.zeros(steps, 1, 1)))
+        neuron = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
+        _, left = representation.leading_remainder(neuron, measure.simulate(neuron, torch.zeros(steps, 1, 1)))
         time = torch.arange(1, steps + 1) * dt
         axes.plot(time, left[:, 0], color=COLOURS[number], linestyle=STYLES[number], label=f"dt = {dt:g}")
         axes.axhline(dt, color=COLOURS[number], linewidth=0.7, linestyle=STYLES[number])
