@@ -7,7 +7,7 @@ import torch
 
 from cornn import CoRNN
 from cornn.estimators import CoRNNForecaster, Series, forecast_pool, load
-from cornn.forecasting import detect_periods
+from cornn.forecasting import detect_periods, scores
 from cornn.forecasting.series import fill_gaps, regular_steps
 
 
@@ -281,6 +281,50 @@ def test_intervals_are_wider_after_missing_values():
     near[0, :, 1] = np.r_[X[0, :398, 1], [np.nan] * 2]
     whole = np.diff(fitted.predict_interval(X[:, :398]), axis=0)[0, 0, :, 1]
     np.testing.assert_allclose(np.diff(fitted.predict_interval(near), axis=0)[0, 0, :3, 1], whole[2:])
+
+
+def test_gaps_are_steps_that_forecasts_look_ahead_in_training_too():
+    random = np.random.default_rng(0)
+    line = 0.5 * np.arange(120.0)
+    line[10:-1][random.random(109) < 0.3] = np.nan
+    fitted = CoRNNForecaster(horizon=3).fit(line)
+    backtest = fitted.backtests_[0][0]
+    assert not np.isnan(line[backtest.origins - 1]).any()
+    np.testing.assert_allclose(fitted.predict(line), [60.0, 60.5, 61.0], atol=1e-3)
+    # Forecasts that started from filled values missed the line by up to a step per missing value.
+    assert fitted.models_[0].errors.spread.max() < 0.01
+    assert np.diff(fitted.predict_interval(line), axis=0).max() < 0.01
+    # What is missing counts as no forecast.
+    assert fitted.models_[0].errors.independent < 0.8 * (120 - backtest.origins[0]) / 3
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 4])
+def test_errors_of_sparse_values_are_about_those_of_complete_ones(horizon):
+    walk = np.cumsum(np.random.default_rng(0).normal(size=240))
+    sparse = np.full(240, np.nan)
+    sparse[::3] = walk[::3]
+    spreads = []
+    for own in (sparse, walk):
+        fitted = CoRNNForecaster(horizon=horizon).fit(own)
+        spreads.append(fitted.models_[0].errors.spread * np.median(fitted.backtests_[0][0].scale))
+    # Every third value is known: with a horizon of 1 or 2 none is known that soon after another.
+    ratio = spreads[0] / spreads[1]
+    assert ratio.min() > 0.6
+    assert ratio.max() < 1.2
+
+
+def test_a_season_that_is_too_long_for_a_series_fills_no_gaps():
+    random = np.random.default_rng(0)
+    series = random.normal(size=20).cumsum()
+    series[[14, 15]] = np.nan
+    long, none = (CoRNNForecaster(horizon=2, period=own).fit(series) for own in (12, 1))
+    np.testing.assert_array_equal(long.predict_interval(series), none.predict_interval(series))
+
+
+def test_a_missing_value_has_no_error_of_seasonal_naive():
+    values = np.array([0.0, 1, 3, np.nan, np.nan, 3, 7])
+    assert scores._seasonal_error(values, 1) == np.mean([1, 2, 0, 4])
+    assert scores._seasonal_error(np.array([5.0, np.nan]), 1) == 5
 
 
 def test_the_future_is_read_by_the_names_of_its_columns():

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._checked import decode
-from cornn.forecasting.conformal import Errors, collect_errors
+from cornn.forecasting.conformal import Errors, collect_errors, scale_back
 from cornn.forecasting.covariates import Effect, fit_effect
 from cornn.forecasting.members import FAMILIES, Member, SmoothingStates, moving_scale
-from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values
+from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values, select_periods
 from cornn.forecasting.readout import Readout, ReadoutSpec
 from cornn.forecasting.seasons import detect_periods
 from cornn.forecasting.series import History, count_missing, fill_gaps
@@ -300,6 +300,8 @@ def fit_model(
         values = [effect.remove(own, history.known) for own, history in zip(values, histories, strict=True)]
     if periods is None:
         periods = choose_periods(values, hints)
+    # The same season fills gaps here and in predictions.
+    periods = select_periods(sorted(periods), values)
     period = min(periods, default=1)
     past = np.concatenate([own.past for own in histories])
     centre, spread = np.zeros(past.shape[1]), np.ones(past.shape[1])
@@ -309,15 +311,14 @@ def fit_model(
             centre[column], spread[column] = known.mean(), known.std() or 1.0
     covariates = [np.nan_to_num((own.past - centre) / spread, nan=0.0) for own in histories]
     filled = [fill_gaps(own, period) for own in values]
-    pool, backtests = fit_pool(
-        filled, horizon, sorted(periods), observed=values, covariates=covariates, families=families
-    )
+    pool, backtests = fit_pool(filled, horizon, periods, observed=values, covariates=covariates, families=families)
     tables, first, independent = [], [], 0.0
-    for backtest in backtests:
+    for backtest, seen in zip(backtests, values, strict=True):
         scaled = (backtest.truth - backtest.combined) / backtest.scale[:, None]
+        scaled = scale_back(scaled, count_missing(seen)[backtest.origins - 1])
         tables.append(scaled[int(ERRORS_AFTER * len(scaled)) :])
         first.append(scaled[:, 0])
-        independent += (backtest.origins[-1] - backtest.origins[0] + 1) / horizon
+        independent += np.count_nonzero(~np.isnan(seen[backtest.origins[0] : backtest.origins[-1] + 1])) / horizon
     errors = collect_errors(np.concatenate(tables), np.concatenate(first), independent)
     model = Model(pool, errors, unit, low, effect, centre, spread)
     return model, [_finish_backtest(model, *pair) for pair in zip(backtests, histories, strict=True)]

@@ -16,9 +16,10 @@ from cornn.forecasting.members import (
     undo_log,
 )
 from cornn.forecasting.readout import Readout, ReadoutSpec, Rows, build_rows, fit_readout
+from cornn.forecasting.series import find_starts
 from cornn.forecasting.smoothing import Smoother
 
-__all__ = ["Backtest", "Pool", "fit_pool", "later_values"]
+__all__ = ["Backtest", "Pool", "fit_pool", "later_values", "select_periods"]
 
 MOST_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
@@ -36,7 +37,7 @@ class Backtest:
     """Forecasts at earlier origins of one series.
 
     Attributes:
-        origins: Numbers of known values, shape (origins,).
+        origins: Numbers of steps after which forecasts start, shape (origins,): after a known value, see `find_starts`.
         forecasts: Member -> forecasts, shape (origins, horizon).
         combined: Forecasts with the weights known at each origin, shape (origins, horizon).
         truth: Later values, shape (origins, horizon); NaN where unknown.
@@ -169,12 +170,27 @@ def combine(
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[:, None])
 
 
-def choose_origins(length: int, period: int) -> NDArray[np.int_]:
-    """Return the origins of the backtest: evenly spaced over the last part of a series."""
+def select_periods(periods: Sequence[int], series: Sequence[NDArray[np.float64]]) -> tuple[int, ...]:
+    """Return the periods for which series of shape (time,) are usually long enough."""
+    length = int(np.median([len(own) for own in series]))
+    return tuple(own for own in periods if length >= 2 * own + 2)
+
+
+def choose_origins(starts: NDArray[np.bool_], period: int) -> NDArray[np.int_]:
+    """Return the origins of the backtest: evenly spaced over the last part of a series.
+
+    Args:
+        starts: Whether a forecast may start after each step, shape (time,).
+        period: Steps per season; 1 means no season.
+    """
+    length = len(starts)
     first = max(min(LEAST_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
     first = max(min(first, length - 1), 1)
-    count = max(1, min(MOST_ORIGINS, length - first))
-    return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
+    found = first + np.flatnonzero(starts[first - 1 : length - 1])
+    if not len(found):
+        return np.array([first])
+    places = np.linspace(first, first + len(found) - 1, min(MOST_ORIGINS, len(found))).round().astype(int)
+    return found[np.unique(places) - first]
 
 
 def later_values(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int) -> NDArray[np.float64]:
@@ -208,11 +224,11 @@ def fit_pool(
     observed = series if observed is None else observed
     covariates = [np.zeros((len(own), 0)) for own in series] if covariates is None else covariates
     length = int(np.median([len(own) for own in series]))
-    periods = tuple(own for own in periods if length >= 2 * own + 2)
+    periods = select_periods(periods, series)
     period = periods[0] if periods else 1
     log = all(own.min() > 0 and own.max() > LOG_RANGE * own.min() for own in series)
     views = [make_views(own, period, log, extra) for own, extra in zip(series, covariates, strict=True)]
-    origins = [choose_origins(len(own), period) for own in series]
+    origins = [choose_origins(find_starts(own, horizon), period) for own in observed]
     simple = set(_simple_members(periods, log, families))
     found = [simple_forecasts(view, own, horizon, simple) for view, own in zip(views, origins, strict=True)]
     specs = dict(_readout_members(length, horizon, periods, log, families, covariates[0].shape[1] > 0))

@@ -183,8 +183,9 @@ def compute_r2(truth: NDArray, found: NDArray) -> float:
 
 def _seasonal_error(values: NDArray[np.float64], period: int) -> float:
     """Return the mean absolute error of seasonal naive one step ahead; never zero."""
-    filled = fill_gaps(values, period)
     step = period if len(values) > period else 1
-    errors = np.abs(filled[step:] - filled[:-step])
+    # A missing value is no target; where the one of the season before is missing, it is filled as for a forecast.
+    errors = np.abs(values[step:] - fill_gaps(values, period)[:-step])
+    errors = errors[~np.isnan(errors)]
     size = float(errors.mean()) if len(errors) else 0.0
-    return size or float(np.abs(filled).mean()) or 1.0
+    return size or float(np.nanmean(np.abs(values))) or 1.0
