@@ -327,6 +327,38 @@ def test_a_missing_value_has_no_error_of_seasonal_naive():
     assert scores._seasonal_error(np.array([5.0, np.nan]), 1) == 5
 
 
+def test_an_interval_contains_its_forecast():
+    # Each jump is larger than the one before, so that all forecasts were too low.
+    series = np.arange(40.0) ** 3
+    fitted = CoRNNForecaster(horizon=3, candidates="last value").fit(series)
+    found = fitted.predict(series)
+    assert (fitted.predict_quantiles(series, 0.2) > found).all()
+    for level in (0.1, 0.6, 0.95):
+        low, high = fitted.predict_interval(series, level)
+        np.testing.assert_array_equal(low, np.minimum(found, fitted.predict_quantiles(series, (1 - level) / 2)))
+        assert (high > found).all()
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_intervals_have_the_limits_of_the_forecasts(known):
+    random = np.random.default_rng(0)
+    X = np.stack([random.normal(size=12), np.arange(12) % 2], 1)
+    settings = {"targets": [0], "known_future": [1]} if known else {}
+    fitted = CoRNNForecaster(horizon=6, **settings).fit(X[None] if known else X[:, 0])
+    own, future = (X[None], {"future": np.zeros((6, 1))}) if known else (X[:, 0], {})
+    low, high = (np.ravel(end) for end in fitted.predict_interval(own, 0.9999, **future))
+    least, most = X[:, 0].min(), X[:, 0].max()
+    np.testing.assert_allclose(low, least - 10 * (most - least))
+    np.testing.assert_allclose(high, most + 10 * (most - least))
+    gone = own.copy()
+    gone[(0, -1, 0) if known else -1] = np.nan
+    missing = fitted.predict(gone, **future)
+    low, high = fitted.predict_interval(gone, 0.9999, **future)
+    assert (low <= missing).all()
+    assert (missing <= high).all()
+    assert np.abs(low).max() < 11 * (most - least)
+
+
 def test_the_future_is_read_by_the_names_of_its_columns():
     random = np.random.default_rng(1)
     frame = pd.DataFrame(random.normal(size=(60, 3)), columns=["sales", "holiday", "price"])

@@ -67,6 +67,8 @@ class NetworkForecasts:
         """Raise an error: only a pool has the errors of earlier forecasts."""
         raise ValueError("the network forecasts no quantiles and no intervals: fit with method='pool'")
 
+    predict_interval = predict_quantiles
+
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every step, one array (time, horizon, targets) per sequence."""
         every = self.network(sequences, resolve_device(self.device), every=True)

@@ -1,6 +1,6 @@
 """The default method of `CoRNNForecaster`: one pool of simple forecasters per target, over series on a regular grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -64,11 +64,20 @@ class Pools:
         self, sequences: Sequence[SequenceData], future: Any, levels: Sequence[float]
     ) -> NDArray[np.float64]:
         """Forecast quantiles of what follows each series, shape (levels, series, horizon, targets)."""
-        found = [
-            np.stack([model.quantiles(own, levels)[:, 0] for model, own in zip(self.models, row, strict=True)], 2)
-            for row in self.forecast(sequences, future)
-        ]
-        return np.stack(found, 1)
+        rows = self.forecast(sequences, future)
+        return self._stack(lambda model, own: model.quantiles(own, levels), rows)
+
+    def predict_interval(self, sequences: Sequence[SequenceData], future: Any, level: float) -> NDArray[np.float64]:
+        """Forecast the ends of intervals, shape (2, series, horizon, targets)."""
+        rows = self.forecast(sequences, future)
+        return self._stack(lambda model, own: model.interval(own, level), rows)
+
+    def _stack(
+        self, compute: Callable[[Model, Forecasts], NDArray[np.float64]], rows: list[list[Forecasts]]
+    ) -> NDArray[np.float64]:
+        """Return (parts, 1, horizon) of each series and target as (parts, series, horizon, targets)."""
+        pairs = (zip(self.models, row, strict=True) for row in rows)
+        return np.stack([np.stack([compute(model, own)[:, 0] for model, own in row], 2) for row in pairs], 1)
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every sample, one array (time, horizon, targets) per series."""

@@ -12,12 +12,12 @@ from cornn._checked import decode
 from cornn.forecasting.conformal import Errors, collect_errors, scale_back
 from cornn.forecasting.covariates import Effect, fit_effect
 from cornn.forecasting.members import FAMILIES, Member, SmoothingStates, moving_scale
-from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values, select_periods
+from cornn.forecasting.pool import Backtest, Pool, find_limits, fit_pool, later_values, select_periods
 from cornn.forecasting.readout import Readout, ReadoutSpec
 from cornn.forecasting.seasons import detect_periods
 from cornn.forecasting.series import History, count_missing, fill_gaps
 
-__all__ = ["Forecasts", "Model", "choose_periods", "fit_model"]
+__all__ = ["Forecasts", "Model", "choose_periods", "fit_model", "include_forecasts"]
 
 SEASONAL_SHARE = 0.4  # of many series that must have a season for all to get it
 MOST_SERIES = 100  # that seasons are detected in
@@ -32,13 +32,15 @@ class Forecasts:
     Attributes:
         mean: Forecasts, shape (origins, horizon).
         scale: Scale of the series at each origin, shape (origins,).
-        low: Smallest possible value at each origin, shape (origins,), or of all; minus infinity without a limit.
+        low: Smallest possible values, shape (origins, horizon), or of all; minus infinity without a limit.
+        high: Largest possible values, likewise.
         missing: Number of values right before each origin that are missing, shape (origins,), or of all.
     """
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
     low: NDArray[np.float64] | float = -np.inf
+    high: NDArray[np.float64] | float = np.inf
     missing: NDArray[np.int_] | int = 0
 
 
@@ -111,7 +113,17 @@ class Model:
                 first = ahead[np.searchsorted(starts, last)]
                 found[after] = self._forecast_after_gap(history, int(last), first, origins[after])
         scale = moving_scale(values, self.pool.period)[lasts - 1]
-        return Forecasts(found, scale * self.unit, self.lowest(history, origins), missing)
+        low, high = self._limit(values, lasts, history, origins)
+        # In a gap, earlier forecasts count as history.
+        return Forecasts(found, scale * self.unit, np.minimum(low, found), np.maximum(high, found), missing)
+
+    def _limit(
+        self, values: NDArray[np.float64], lasts: NDArray[np.int_], history: History, origins: NDArray[np.int_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the limits of forecasts in units of the data, each of shape (origins, horizon)."""
+        shape = (len(origins), self.horizon)
+        low, high = (np.broadcast_to(own[:, None], shape) for own in find_limits(values, lasts))
+        return self.finish(low, history, origins), self.finish(high, history, origins)
 
     def _forecast_after_gap(
         self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
@@ -163,10 +175,14 @@ class Model:
         return np.maximum(found * self.unit, self.lowest(history, origins)[:, None])
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
-        """Return quantiles of forecasts, shape (levels, origins, horizon)."""
+        """Return quantiles of forecasts, shape (levels, origins, horizon), within the limits of the forecasts."""
         shifts = self.errors.quantiles(np.asarray(levels, np.float64), np.atleast_1d(forecasts.missing))
         found = forecasts.mean + shifts * forecasts.scale[:, None]
-        return np.maximum(found, np.reshape(forecasts.low, (-1, 1)))
+        return np.clip(found, forecasts.low, forecasts.high)
+
+    def interval(self, forecasts: Forecasts, level: float) -> NDArray[np.float64]:
+        """Return the ends of intervals of some level, shape (2, origins, horizon). They contain the forecasts."""
+        return include_forecasts(self.quantiles(forecasts, ((1 - level) / 2, (1 + level) / 2)), forecasts.mean)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return the model as JSON values and arrays."""
@@ -247,6 +263,14 @@ class Model:
             effect = Effect(arrays["effect.weights"], arrays["effect.centre"], bool(about["effect_log"]))
         low = None if about["low"] is None else float(about["low"])
         return cls(pool, errors, float(about["unit"]), low, effect, arrays["centre"], arrays["spread"])
+
+
+def include_forecasts(ends: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Extend intervals (2, origins, horizon) to the forecasts (origins, horizon).
+
+    Both quantiles are on one side of the forecast if earlier ones were mostly too low, or mostly too high.
+    """
+    return np.stack([np.minimum(ends[0], mean), np.maximum(ends[1], mean)])
 
 
 def choose_periods(series: Sequence[NDArray[np.float64]], hints: Sequence[int] = ()) -> tuple[int, ...]:

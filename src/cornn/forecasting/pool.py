@@ -19,7 +19,7 @@ from cornn.forecasting.readout import Readout, ReadoutSpec, Rows, build_rows, fi
 from cornn.forecasting.series import find_starts
 from cornn.forecasting.smoothing import Smoother
 
-__all__ = ["Backtest", "Pool", "fit_pool", "later_values", "select_periods"]
+__all__ = ["Backtest", "Pool", "find_limits", "fit_pool", "later_values", "select_periods"]
 
 MOST_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
@@ -151,9 +151,15 @@ class Pool:
 
 def limit_forecasts(found: dict[Member, NDArray], values: NDArray, origins: NDArray) -> dict[Member, NDArray]:
     """Keep forecasts within some ranges of the history."""
+    low, high = find_limits(values, origins)
+    return {member: np.clip(own, low[:, None], high[:, None]) for member, own in found.items()}
+
+
+def find_limits(values: NDArray, origins: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest and the largest possible forecast at each origin, each of shape (origins,)."""
     low, high = np.minimum.accumulate(values)[origins - 1], np.maximum.accumulate(values)[origins - 1]
     width = LIMIT * (high - low)
-    return {member: np.clip(own, (low - width)[:, None], (high + width)[:, None]) for member, own in found.items()}
+    return low - width, high + width
 
 
 def combine(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.forecasting.model import Forecasts, Model, choose_periods, fit_model
+from cornn.forecasting.model import Forecasts, Model, choose_periods, fit_model, include_forecasts
 from cornn.forecasting.pool import later_values
 from cornn.forecasting.series import History, fill_gaps
 
@@ -161,7 +161,8 @@ def compare_with_baselines(
     }
     coverage = pooled = None
     if "model" in spreads:
-        inside = (truth >= spreads["model"][0]) & (truth <= spreads["model"][-1])
+        low, high = include_forecasts(spreads["model"][[0, -1]], means["model"])
+        inside = (truth >= low) & (truth <= high)
         known = ~np.isnan(truth)
         coverage = tuple(float(inside[known[:, one], one].mean()) for one in reached)
         pooled = float(inside[known].mean())
