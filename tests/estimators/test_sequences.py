@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 
 from cornn.estimators import CoRNNClassifier, OscillatorBank, Series
-from cornn.estimators.frames import Columns, read_target
+from cornn.estimators.frames import Columns, check_future_dates, read_target
 from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
@@ -259,3 +259,20 @@ def test_periods_and_numbers_may_be_the_dates_of_rows():
 def test_a_frame_without_features_is_an_error():
     with pytest.raises(ValueError, match="the DataFrame has no feature columns next to 'id': add them"):
         read_sequences(pandas.DataFrame({"id": [1, 2]}), Columns(id="id"))
+
+
+def test_dates_with_and_without_a_time_zone_are_an_error():
+    days = ["2026-01-01T00:00+01:00", "2026-01-02T00:00+01:00", "2026-01-03"]
+    error = "'2026-01-03' has no time zone, but '2026-01-01T00:00.01:00' has one: write all dates with a time zone"
+    with pytest.raises(ValueError, match=f"sequence 0, step 2: {error}"):
+        read_sequences([Series(np.arange(3.0), np.array(days))], Columns())
+    frame = pandas.DataFrame({"who": [1] * 3, "day": days, "v": range(3)})
+    with pytest.raises(ValueError, match=f"column 'day', row 2: {error}"):
+        read_sequences(frame, Columns("who", "day"))
+    mixed = [pandas.Timestamp("2026-01-01"), pandas.Timestamp("2026-01-02", tz="UTC")]
+    with pytest.raises(ValueError, match=r"row 1: '2026-01-02 00:00:00.00:00' has a time zone, but .* has none"):
+        read_sequences(frame[:2].assign(day=pandas.Series(mixed, dtype=object)), Columns("who", "day"))
+    dates = pandas.date_range("2026", periods=4)
+    past, future = pandas.Series(range(3), dates[:3]), pandas.DataFrame({"v": [1]}, dates[3:].tz_localize("UTC"))
+    with pytest.raises(ValueError, match=r"the index of future: .* has a time zone, but .* has none"):
+        check_future_dates(past, future)

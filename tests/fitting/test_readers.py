@@ -747,3 +747,23 @@ def test_names_that_are_numbers_are_names(tmp_path):
     layout = read(path, Layout(target=("y",))).layout
     path.write_text("0.0,0.25,0.5\n1,2,3\n")
     assert read(path, layout, require_target=False).sequences[0].values[:, 0].tolist() == [1, 2, 3]
+
+
+def test_dates_with_and_without_a_time_zone_are_an_error(tmp_path):
+    zoned, plain = "2026-01-01T00:00+01:00", "2026-01-02T00:00"
+    for first, second, problem in (
+        (zoned, plain, f"row 3 (line 4), column 'day': '{plain}' has no time zone, but '{zoned}' has one"),
+        (plain, zoned, f"row 3 (line 4), column 'day': '{zoned}' has a time zone, but '{plain}' has none"),
+    ):
+        other = first.replace("-01T", "-03T").replace("-02T", "-03T")
+        (tmp_path / "a.csv").write_text(f"day,v\n{first},1\n{other},2\n{second},3\n")
+        error = refused(tmp_path / "a.csv", Layout(form="series", time="day"))
+        assert problem in error
+        assert error.endswith("write all dates with a time zone, or all without")
+    (tmp_path / "a.csv").write_text("day,v\n2026-01-01T00:00Z,1\n2026-01-01T02:00+01:00,2\n")
+    np.testing.assert_array_equal(np.diff(read(tmp_path / "a.csv", Layout(form="series")).sequences[0].times), 3600)
+    head = "@problemName a\n@timeStamps true\n@univariate true\n@classLabel true a b\n@data\n"
+    (tmp_path / "a.ts").write_text(f"{head}({zoned},1),({plain},2):a\n")
+    assert f"row 1 (line 6), step 2: '{plain}' has no time zone" in refused(tmp_path / "a.ts", Layout())
+    (tmp_path / "a.ts").write_text(f"{head}(soon,1),({plain},2):a\n")
+    assert "row 1 (line 6), step 1: 'soon' is not a time" in refused(tmp_path / "a.ts", Layout())

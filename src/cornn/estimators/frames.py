@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
-from cornn.estimators.times import check_not_months, compute_gaps, parse_compact_dates, parse_date, parse_dates
+from cornn.estimators.times import (
+    add_zones,
+    check_not_months,
+    compute_gaps,
+    parse_compact_dates,
+    parse_date,
+    parse_dates,
+)
 from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
@@ -128,7 +135,8 @@ def check_future_dates(X: Any, future: Any) -> None:
         if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
             continue
         index_gaps(ahead.index, "the index of future")
-        last, first = (parse_date(own) for own in (series.index[-1], ahead.index[0]))
+        given = (series.index[-1], ahead.index[0])
+        last, first = add_zones([parse_date(own) for own in given], given, lambda _: "the index of future")
         if first <= last:
             raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
@@ -305,12 +313,14 @@ def _times(frame: Any, name: str) -> NDArray:
         check_not_months(times, f"column {name!r}")
         dates = parse_compact_dates(times)
         return times if dates is None else parse_dates(dates)
+    cells = times.tolist()
     try:
-        return parse_dates([parse_date(own) for own in times.tolist()])
+        dates = [parse_date(own) for own in cells]
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"column {name!r} contains values that are not times: use numbers, or dates like 2026-01-31 12:00:00"
         ) from error
+    return parse_dates(add_zones(dates, cells, lambda row: f"column {name!r}, row {row}"))
 
 
 def select_columns(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 import re
 from calendar import monthrange
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from cornn.estimators.values import to_float_array
 
 __all__ = [
     "MONTH",
+    "add_zones",
     "are_last_days",
     "check_not_months",
     "compute_gaps",
@@ -50,7 +51,7 @@ def parse_month(text: str) -> int | None:
 
 
 def parse_date(value: Any) -> datetime:
-    """Return a date. Months and quarters are their first days; without a time zone it is UTC.
+    """Return a date, with a time zone if it has one. Months and quarters are their first days.
 
     Raises:
         ValueError: If it is not a date.
@@ -64,7 +65,28 @@ def parse_date(value: Any) -> datetime:
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
         raise ValueError(f"{value!r} is not a date")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return value
+
+
+def add_zones(dates: Sequence[datetime], cells: Sequence[Any], place: Callable[[int], str]) -> list[datetime]:
+    """Return dates from `parse_date` with time zones: UTC if none has one.
+
+    Args:
+        dates: The dates.
+        cells: The same as they were given, for errors.
+        place: Function from the number of a date to its place, for errors.
+
+    Raises:
+        ValueError: If some dates have a time zone and others have none, so that their order is unknown.
+    """
+    for number, (own, cell) in enumerate(zip(dates, cells, strict=True)):
+        if (own.tzinfo is None) != (dates[0].tzinfo is None):
+            here, first = ("no", "one") if own.tzinfo is None else ("a", "none")
+            raise ValueError(
+                f"{place(number)}: {str(cell)!r} has {here} time zone, but {str(cells[0])!r} has {first}: write all "
+                "dates with a time zone, or all without"
+            )
+    return [own if own.tzinfo else own.replace(tzinfo=UTC) for own in dates]
 
 
 def is_date(value: Any) -> bool:
@@ -151,7 +173,9 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
     elif times.dtype.kind in "OUT" and times.ndim == 1 and all(map(is_date, times.tolist())):
-        times = parse_dates([parse_date(own) for own in times.tolist()])
+        cells = times.tolist()
+        dates = add_zones([parse_date(own) for own in cells], cells, lambda step: f"{where}, step {step}")
+        times = parse_dates(dates)
     times = to_float_array(times, where)
     if np.isnan(times).any():
         raise ValueError(

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn._extras import missing_extra
-from cornn.estimators.times import check_not_months, is_date, parse_compact_dates, parse_date, parse_dates
+from cornn.estimators.times import (
+    add_zones,
+    check_not_months,
+    is_date,
+    parse_compact_dates,
+    parse_date,
+    parse_dates,
+)
 from cornn.fitting.readers.calendar import Calendar, find_calendar
 
 __all__ = [
@@ -25,7 +33,7 @@ __all__ = [
     "is_only_date",
     "parse_csv",
     "parse_number",
-    "parse_time",
+    "parse_times",
     "read_csv",
     "read_parquet",
     "read_text",
@@ -112,7 +120,9 @@ class Table:
         if found and dates:
             raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
         if dates:
-            return parse_dates(dates), find_calendar(self.columns[name], dates)
+            cells = self.columns[name]
+            dates = add_zones(dates, cells, lambda row: f"{self.source}, {self.place(row)}, column {name!r}")
+            return parse_dates(dates), find_calendar(cells, dates)
         check_not_months(np.array(found), f"{self.source}, column {name!r}")
         compact = parse_compact_dates(np.array(found))
         return (np.array(found), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
@@ -150,12 +160,28 @@ def is_only_date(value: Any) -> bool:
     return False
 
 
-def parse_time(value: Any) -> float:
-    """Return a time as a number: dates in seconds since 1970, numbers unchanged; NaN if it is missing."""
-    try:
-        return parse_number(value)
-    except (TypeError, ValueError):
-        return parse_date(value).timestamp()
+def parse_times(cells: Sequence[Any], place: Callable[[int], str]) -> list[float]:
+    """Return times as numbers: dates in seconds since 1970, numbers unchanged; NaN if missing.
+
+    Args:
+        cells: The times.
+        place: Function from the number of a cell to its place, for errors.
+    """
+    found, dates = [], {}
+    for number, cell in enumerate(cells):
+        try:
+            found.append(parse_number(cell))
+        except (TypeError, ValueError):
+            try:
+                dates[number] = parse_date(cell)
+            except (TypeError, ValueError):
+                raise ValueError(f"{place(number)}: {str(cell)[:40]!r} is not a time: correct it") from None
+            found.append(math.nan)
+    rows = list(dates)
+    zoned = add_zones(list(dates.values()), [cells[row] for row in rows], lambda row: place(rows[row]))
+    for row, date in zip(rows, zoned, strict=True):
+        found[row] = date.timestamp()
+    return found
 
 
 def read_csv(path: Path, fitting: bool = True) -> Table:

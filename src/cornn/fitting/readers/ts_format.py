@@ -9,7 +9,7 @@ import numpy as np
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import compute_gaps
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import parse_number, parse_time
+from cornn.fitting.readers.table import parse_number, parse_times
 
 __all__ = ["read_ts"]
 
@@ -104,14 +104,13 @@ def _parse_feature(path: Path, place: str, part: str, stamped: bool) -> tuple[li
         raise ValueError(f"{path}, {place}: a bracket is not closed: the line may be truncated")
     if not part.strip():
         return [], []
-    values, times = [], []
-    for step, (when, cell) in enumerate(cells):
+    values = []
+    for step, (_, cell) in enumerate(cells):
         try:
             values.append(parse_number(cell))
-            if stamped:
-                times.append(parse_time(when))
         except ValueError:
             raise ValueError(f"{path}, {place}, step {step + 1}: {cell[:40]!r} is not a number: correct it") from None
         if math.isinf(values[-1]):
             raise ValueError(f"{path}, {place}, step {step + 1} contains infinity: replace it; ? marks a missing value")
-    return values, times
+    times = [when for when, _ in cells] if stamped else []
+    return values, parse_times(times, lambda step: f"{path}, {place}, step {step + 1}")
