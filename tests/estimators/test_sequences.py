@@ -276,3 +276,44 @@ def test_dates_with_and_without_a_time_zone_are_an_error():
     past, future = pandas.Series(range(3), dates[:3]), pandas.DataFrame({"v": [1]}, dates[3:].tz_localize("UTC"))
     with pytest.raises(ValueError, match=r"the index of future: .* has a time zone, but .* has none"):
         check_future_dates(past, future)
+
+
+@pytest.mark.parametrize("wrap", [lambda own: own, lambda own: own["v"], Series], ids=["frame", "series", "Series"])
+@pytest.mark.parametrize("columns", [SINGLE, Columns()], ids=["forecasts", "classes"])
+def test_texts_in_the_index_of_a_list_are_dates(columns, wrap):
+    days = pandas.date_range("2026-01-30", periods=4)
+    local = pandas.date_range("2026-03-27", periods=4, tz="Europe/Berlin")  # the clocks change
+    even = [wrap(dated(np.arange(4.0), own)) for own in (days.strftime("%Y-%m-%d"), days.date, local.map(str))]
+    assert [own.gaps for own in read_sequences(even, columns)] == [None] * 3
+    months = ["2026-01", "2026-02", "2026-04"]
+    one, other, third = read_sequences(
+        [wrap(dated(np.arange(float(len(own))), own)) for own in (days[[0, 1, 3]].strftime("%Y-%m-%d"), months, days)],
+        columns,
+    )
+    assert one.gaps[1:].tolist() == [86400, 2 * 86400]
+    assert other.gaps[2] == 2 * other.gaps[1]
+    assert third.gaps[1:].tolist() == [86400] * 3
+
+    plain = [wrap(dated(np.arange(3.0), own)) for own in (["a", "b", "c"], ["0", "1", "2"], [("a", 1), ("a", 2), "b"])]
+    assert [own.gaps for own in read_sequences(plain, columns)] == [None] * 3
+    for texts, problem in (
+        (["2026-01-30", "2026-01-31", "sum"], r"1 has 'sum' in row 2, which is not a date like '2026-01-30' in row 0"),
+        (["2026-01-30", "", "2026-02-01"], r"1 has '' in row 1, which is not a date .*reset_index\(drop=True\)"),
+        (["20260130", "20260131"], r"1 contains texts such as '20260130', which may be dates or .*pandas.to_datetime"),
+        (["2026-01-31", "2026-01-30"], "1: times must increase, but step 1 is at 2026-01-30 after 2026-01-31"),
+        (["2026-01-31", "2026-02-01T00:00Z"], "1, row 1: '2026-02-01T00:00Z' has a time zone"),
+    ):
+        with pytest.raises(ValueError, match=f"the index of sequence {problem}"):
+            read_sequences([even[0], wrap(dated(np.arange(float(len(texts))), texts))], columns)
+
+
+def test_a_classifier_reads_texts_in_the_index_like_dates():
+    random = np.random.default_rng(0)
+    days = pandas.date_range("2026-01-30", periods=20)[np.delete(np.arange(20), [4, 5, 11])]
+    values, labels = random.normal(size=(12, 17)), np.arange(12) % 2
+    dates = [dated(own, days) for own in values]
+    texts = [dated(own, days.strftime("%Y-%m-%d")) for own in values]
+    fitted = CoRNNClassifier(neurons=16, random_state=0).fit(texts, labels)
+    expected = CoRNNClassifier(neurons=16, random_state=0).fit(dates, labels).predict_proba(dates)
+    np.testing.assert_array_equal(fitted.predict_proba(texts), expected)
+    np.testing.assert_array_equal(fitted.predict_proba(dates), expected)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData
-from cornn.estimators.values import to_float_array
+from cornn.estimators.values import parse_number, to_float_array
 
 __all__ = [
     "MONTH",
@@ -20,6 +20,7 @@ __all__ = [
     "compute_gaps",
     "count_months",
     "is_date",
+    "is_only_date",
     "parse_compact_dates",
     "parse_date",
     "parse_dates",
@@ -96,6 +97,15 @@ def is_date(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def is_only_date(value: Any) -> bool:
+    """Return whether a value is a date and not a number as well, such as 20260131."""
+    try:
+        parse_number(value)
+    except (TypeError, ValueError):
+        return is_date(value)
+    return False
 
 
 def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.frames import split_rows
 from cornn.estimators.series import ValidSeries
+from cornn.estimators.times import is_only_date
+from cornn.estimators.values import MISSING
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
 from cornn.fitting.readers.steps import check_steps, describe_no_values, group_steps, list_value_columns
-from cornn.fitting.readers.table import INDEX, MISSING, Table, is_only_date
+from cornn.fitting.readers.table import INDEX, Table
 
 __all__ = ["shape"]
 

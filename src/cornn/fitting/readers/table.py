@@ -23,16 +23,14 @@ from cornn.estimators.times import (
     parse_date,
     parse_dates,
 )
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.calendar import Calendar, find_calendar
 
 __all__ = [
     "FITTED_WITH",
     "INDEX",
-    "MISSING",
     "Table",
-    "is_only_date",
     "parse_csv",
-    "parse_number",
     "parse_times",
     "read_csv",
     "read_parquet",
@@ -40,8 +38,6 @@ __all__ = [
     "shorten",
 ]
 
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
-"""Spellings of a missing value, in lower case."""
 DELIMITERS = ",;\t"
 DELIMITER_LINE = re.compile(r"sep=(.)\s*(?=\n)", re.IGNORECASE)
 """A first line that tells Excel the delimiter."""
@@ -142,22 +138,6 @@ class Table:
             remedy = ("if it is the time of a sample, use ", time, "; else omit it with ", ignore)
         shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
         raise ArgumentError(f"{self.source}, {self.place(row)}, column {name!r}: {shown} is not a number: ", *remedy)
-
-
-def parse_number(value: Any) -> float:
-    """Return the value of a cell; NaN if it is missing."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
-        return math.nan
-    return float(value)
-
-
-def is_only_date(value: Any) -> bool:
-    """Return whether a value is a date and not a number as well, such as 20260131."""
-    try:
-        parse_number(value)
-    except (TypeError, ValueError):
-        return is_date(value)
-    return False
 
 
 def parse_times(cells: Sequence[Any], place: Callable[[int], str]) -> list[float]:

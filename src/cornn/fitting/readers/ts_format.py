@@ -8,8 +8,9 @@ import numpy as np
 
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import compute_gaps
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import parse_number, parse_times
+from cornn.fitting.readers.table import parse_times
 
 __all__ = ["read_ts"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from cornn.estimators.series import ValidSeries
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import parse_number
 
 __all__ = ["is_ucr", "read_ucr"]
 
