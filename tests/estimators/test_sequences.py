@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 
 from cornn.estimators import CoRNNClassifier, OscillatorBank, Series
-from cornn.estimators.frames import Columns, read_target
+from cornn.estimators.frames import Columns, check_future_dates, read_target
 from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
@@ -259,3 +259,61 @@ def test_periods_and_numbers_may_be_the_dates_of_rows():
 def test_a_frame_without_features_is_an_error():
     with pytest.raises(ValueError, match="the DataFrame has no feature columns next to 'id': add them"):
         read_sequences(pandas.DataFrame({"id": [1, 2]}), Columns(id="id"))
+
+
+def test_dates_with_and_without_a_time_zone_are_an_error():
+    days = ["2026-01-01T00:00+01:00", "2026-01-02T00:00+01:00", "2026-01-03"]
+    error = "'2026-01-03' has no time zone, but '2026-01-01T00:00.01:00' has one: write all dates with a time zone"
+    with pytest.raises(ValueError, match=f"sequence 0, step 2: {error}"):
+        read_sequences([Series(np.arange(3.0), np.array(days))], Columns())
+    frame = pandas.DataFrame({"who": [1] * 3, "day": days, "v": range(3)})
+    with pytest.raises(ValueError, match=f"column 'day', row 2: {error}"):
+        read_sequences(frame, Columns("who", "day"))
+    mixed = [pandas.Timestamp("2026-01-01"), pandas.Timestamp("2026-01-02", tz="UTC")]
+    with pytest.raises(ValueError, match=r"row 1: '2026-01-02 00:00:00.00:00' has a time zone, but .* has none"):
+        read_sequences(frame[:2].assign(day=pandas.Series(mixed, dtype=object)), Columns("who", "day"))
+    dates = pandas.date_range("2026", periods=4)
+    past, future = pandas.Series(range(3), dates[:3]), pandas.DataFrame({"v": [1]}, dates[3:].tz_localize("UTC"))
+    with pytest.raises(ValueError, match=r"the index of future: .* has a time zone, but .* has none"):
+        check_future_dates(past, future)
+
+
+@pytest.mark.parametrize("wrap", [lambda own: own, lambda own: own["v"], Series], ids=["frame", "series", "Series"])
+@pytest.mark.parametrize("columns", [SINGLE, Columns()], ids=["forecasts", "classes"])
+def test_texts_in_the_index_of_a_list_are_dates(columns, wrap):
+    days = pandas.date_range("2026-01-30", periods=4)
+    local = pandas.date_range("2026-03-27", periods=4, tz="Europe/Berlin")  # the clocks change
+    even = [wrap(dated(np.arange(4.0), own)) for own in (days.strftime("%Y-%m-%d"), days.date, local.map(str))]
+    assert [own.gaps for own in read_sequences(even, columns)] == [None] * 3
+    months = ["2026-01", "2026-02", "2026-04"]
+    one, other, third = read_sequences(
+        [wrap(dated(np.arange(float(len(own))), own)) for own in (days[[0, 1, 3]].strftime("%Y-%m-%d"), months, days)],
+        columns,
+    )
+    assert one.gaps[1:].tolist() == [86400, 2 * 86400]
+    assert other.gaps[2] == 2 * other.gaps[1]
+    assert third.gaps[1:].tolist() == [86400] * 3
+
+    plain = [wrap(dated(np.arange(3.0), own)) for own in (["a", "b", "c"], ["0", "1", "2"], [("a", 1), ("a", 2), "b"])]
+    assert [own.gaps for own in read_sequences(plain, columns)] == [None] * 3
+    for texts, problem in (
+        (["2026-01-30", "2026-01-31", "sum"], r"1 has 'sum' in row 2, which is not a date like '2026-01-30' in row 0"),
+        (["2026-01-30", "", "2026-02-01"], r"1 has '' in row 1, which is not a date .*reset_index\(drop=True\)"),
+        (["20260130", "20260131"], r"1 contains texts such as '20260130', which may be dates or .*pandas.to_datetime"),
+        (["2026-01-31", "2026-01-30"], "1: times must increase, but step 1 is at 2026-01-30 after 2026-01-31"),
+        (["2026-01-31", "2026-02-01T00:00Z"], "1, row 1: '2026-02-01T00:00Z' has a time zone"),
+    ):
+        with pytest.raises(ValueError, match=f"the index of sequence {problem}"):
+            read_sequences([even[0], wrap(dated(np.arange(float(len(texts))), texts))], columns)
+
+
+def test_a_classifier_reads_texts_in_the_index_like_dates():
+    random = np.random.default_rng(0)
+    days = pandas.date_range("2026-01-30", periods=20)[np.delete(np.arange(20), [4, 5, 11])]
+    values, labels = random.normal(size=(12, 17)), np.arange(12) % 2
+    dates = [dated(own, days) for own in values]
+    texts = [dated(own, days.strftime("%Y-%m-%d")) for own in values]
+    fitted = CoRNNClassifier(neurons=16, random_state=0).fit(texts, labels)
+    expected = CoRNNClassifier(neurons=16, random_state=0).fit(dates, labels).predict_proba(dates)
+    np.testing.assert_array_equal(fitted.predict_proba(texts), expected)
+    np.testing.assert_array_equal(fitted.predict_proba(dates), expected)

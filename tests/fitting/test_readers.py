@@ -13,6 +13,7 @@ from cornn.estimators import sequences
 from cornn.estimators.frames import Columns
 from cornn.estimators.sequences import read_sequences
 from cornn.estimators.series import ValidSeries
+from cornn.fitting import fit_file, predict_file
 from cornn.fitting.readers import Layout, read
 
 VALUES = np.round(np.random.default_rng(0).normal(size=(6, 4, 2)), 3)
@@ -236,7 +237,12 @@ WRONG = {
     "a target that is not there": ("a.csv", GOOD, Layout(target=("kin",)), "no column 'kin'.*choose one with `target`"),
     "text": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"row 2 \(line 3\), column 'v': 'two' is not a number"),
     "text remedy": ("a.csv", "id,v\n1,2\n1,two\n", Layout(id="id"), r"omit the column with `ignore=\['v'\]`"),
-    "a decimal comma": ("a.csv", 'id;v\n1;"2,5"\n1;1\n', Layout(id="id"), "write decimals with a point"),
+    "a decimal comma": (
+        "a.csv",
+        'id,v\n1,"2,5"\n1,1\n',
+        Layout(id="id"),
+        "'2,5' is not a number: write decimals with a",
+    ),
     "infinity": ("a.csv", "id,v\n1,2\n1,inf\n", Layout(id="id"), r"row 2 \(line 3\), column 'v' contains infinity"),
     "an empty sequence": ("a.csv", "a,b,y\n1,2,0\n,,1\n", Layout(target=("y",)), r"row 2 \(line 3\) has no values"),
     "an empty long one": ("a.csv", "id,v\n1,2\n1,3\n2,\n2,\n", Layout(id="id"), r"row 3 .*sequence 2 has no values"),
@@ -747,3 +753,78 @@ def test_names_that_are_numbers_are_names(tmp_path):
     layout = read(path, Layout(target=("y",))).layout
     path.write_text("0.0,0.25,0.5\n1,2,3\n")
     assert read(path, layout, require_target=False).sequences[0].values[:, 0].tolist() == [1, 2, 3]
+
+
+def test_dates_with_and_without_a_time_zone_are_an_error(tmp_path):
+    zoned, plain = "2026-01-01T00:00+01:00", "2026-01-02T00:00"
+    for first, second, problem in (
+        (zoned, plain, f"row 3 (line 4), column 'day': '{plain}' has no time zone, but '{zoned}' has one"),
+        (plain, zoned, f"row 3 (line 4), column 'day': '{zoned}' has a time zone, but '{plain}' has none"),
+    ):
+        other = first.replace("-01T", "-03T").replace("-02T", "-03T")
+        (tmp_path / "a.csv").write_text(f"day,v\n{first},1\n{other},2\n{second},3\n")
+        error = refused(tmp_path / "a.csv", Layout(form="series", time="day"))
+        assert problem in error
+        assert error.endswith("write all dates with a time zone, or all without")
+    (tmp_path / "a.csv").write_text("day,v\n2026-01-01T00:00Z,1\n2026-01-01T02:00+01:00,2\n")
+    np.testing.assert_array_equal(np.diff(read(tmp_path / "a.csv", Layout(form="series")).sequences[0].times), 3600)
+    head = "@problemName a\n@timeStamps true\n@univariate true\n@classLabel true a b\n@data\n"
+    (tmp_path / "a.ts").write_text(f"{head}({zoned},1),({plain},2):a\n")
+    assert f"row 1 (line 6), step 2: '{plain}' has no time zone" in refused(tmp_path / "a.ts", Layout())
+    (tmp_path / "a.ts").write_text(f"{head}(soon,1),({plain},2):a\n")
+    assert "row 1 (line 6), step 1: 'soon' is not a time" in refused(tmp_path / "a.ts", Layout())
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_decimal_commas_are_read_next_to_semicolons_and_tabs(tmp_path, delimiter):
+    path, layout = tmp_path / "a.csv", Layout(form="series", time="at")
+    rows = [["at", "v", "w"], ["0,25", "1,5", "1"], ["0,5", "", "-,5e1"], ["1", "+2,7", "?"]]
+    path.write_text("\n".join(delimiter.join(row) for row in rows))
+    (found,) = read(path, layout).sequences
+    np.testing.assert_array_equal(found.times, [0.25, 0.5, 1])
+    np.testing.assert_array_equal(found.values, [[1.5, 1], [np.nan, -5], [2.7, np.nan]])
+
+    path.write_text("\n".join(["a b kind y", "1,5 2,5 1,5,2 0,5", "1 2 x 2"]).replace(" ", delimiter))
+    data = read(path, Layout(target=("kind",), ignore=("y",), form="wide"))
+    assert data.target == [("1,5,2",), ("x",)]  # a text stays as it is
+    assert read(path, Layout(target=("y",), ignore=("kind",), form="wide")).target == [("0.5",), ("2",)]
+
+    path.write_text("\n".join(["id v w", "1 2 1,5", "1 4 1", "1 3 1.5"]).replace(" ", delimiter))
+    np.testing.assert_array_equal(read(path, Layout(id="id", ignore=("w",))).sequences[0].values[:, 0], [2, 4, 3])
+    mixed = "row 1 (line 2) and row 3 (line 4), column 'w': '1,5' has a decimal comma, but '1.5' a decimal point: write"
+    for layout in (
+        Layout(id="id", ignore=("v",)),
+        Layout(id="id", time="w"),
+        Layout(target=("w",), ignore=("v",), form="wide"),
+        Layout(id="w", ignore=("v",)),
+    ):
+        assert mixed in refused(path, layout)
+    path.write_text("\n".join(["id v", "1 1,5", "1 two"]).replace(" ", delimiter))
+    assert "row 2 (line 3), column 'v': 'two' is not a number" in refused(path, Layout(id="id"))
+    path.write_text("\n".join(["0,5 1,5 2,5 kind", "1,5 0,2 1 x"]).replace(" ", delimiter))
+    np.testing.assert_array_equal(read(path, Layout(target=("kind",))).sequences[0].values[:, 0], [1.5, 0.2, 1])
+    path.write_text("\n".join(["0,5 1,5", "1,5 0,2"]).replace(" ", delimiter))
+    assert "starts with numbers: add a first line" in refused(path, Layout())
+
+
+def test_decimal_commas_of_the_ucr_archive(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("1\t0,5\t0,7\n2\t1\t,25\n")
+    data = read(path)
+    np.testing.assert_array_equal([own.values[:, 0] for own in data.sequences], [[0.5, 0.7], [1, 0.25]])
+    assert data.target == [("1",), ("2",)]
+    for lines, first, second in (("1\t0,5\t1\n2\t0.5\t1\n", 1, 2), ("1\t1\t1\n2\t0.5\t0,5\n", 2, 2)):
+        path.write_text(lines)
+        error = refused(path, Layout())
+        assert f"commas in row {first} (line {first}), and decimal points in row {second} (line {second})" in error
+
+
+def test_a_fit_and_its_predictions_read_decimal_commas(tmp_path):
+    for name, delimiter, comma in (("a", ";", ","), ("b", ",", ".")):
+        rows = [("day", "sold"), *((f"2026-02-{day + 1:02}", f"{day}{comma}25") for day in range(28))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(map(delimiter.join, rows)))
+    found = []
+    for name in ("a", "b"):
+        fit_file(tmp_path / f"{name}.csv", horizon=2, time="day", out=tmp_path / name, report=False)
+        found += [predict_file(tmp_path / name, tmp_path / f"{other}.csv").rows for other in ("a", "b")]
+    assert found[0] == found[1] == found[2] == found[3]

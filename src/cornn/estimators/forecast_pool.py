@@ -1,6 +1,6 @@
 """The default method of `CoRNNForecaster`: one pool of simple forecasters per target, over series on a regular grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.forecast_layout import SeriesLayout, check_futures
+from cornn.estimators.forecast_layout import SeriesLayout, check_futures, describe_end
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
@@ -64,13 +64,22 @@ class Pools:
         self, sequences: Sequence[SequenceData], future: Any, levels: Sequence[float]
     ) -> NDArray[np.float64]:
         """Forecast quantiles of what follows each series, shape (levels, series, horizon, targets)."""
-        quantiles = [
-            np.stack(
-                [model.quantiles(forecasts, levels)[:, 0] for model, forecasts in zip(self.models, row, strict=True)], 2
-            )
-            for row in self.forecast(sequences, future)
-        ]
-        return np.stack(quantiles, 1)
+        rows = self.forecast(sequences, future)
+        return self._stack(lambda model, forecasts: model.quantiles(forecasts, levels), rows)
+
+    def predict_interval(self, sequences: Sequence[SequenceData], future: Any, level: float) -> NDArray[np.float64]:
+        """Forecast the ends of intervals, shape (2, series, horizon, targets)."""
+        rows = self.forecast(sequences, future)
+        return self._stack(lambda model, forecasts: model.interval(forecasts, level), rows)
+
+    def _stack(
+        self, compute: Callable[[Model, Forecasts], NDArray[np.float64]], rows: list[list[Forecasts]]
+    ) -> NDArray[np.float64]:
+        """Return (parts, 1, horizon) of each series and target as (parts, series, horizon, targets)."""
+        pairs = (zip(self.models, row, strict=True) for row in rows)
+        return np.stack(
+            [np.stack([compute(model, forecasts)[:, 0] for model, forecasts in row], 2) for row in pairs], 1
+        )
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every sample, one array (time, horizon, targets) per series."""
@@ -101,11 +110,7 @@ class Pools:
                 row.append(model.forecast(history))
                 if np.isnan(row[-1].mean).any():
                     name = self.layout.name(self.layout.targets[column])
-                    raise ValueError(
-                        f"the last {count_missing(history.values)[-1]:,} values of {name} in sequence {number} are "
-                        "missing, too many to forecast from those before: fit and forecast it by itself, up to its "
-                        "last value"
-                    )
+                    raise describe_end(int(count_missing(history.values)[-1]), name, number)
             forecasts.append(row)
         return forecasts
 

@@ -216,6 +216,8 @@ class CoRNNForecaster(NetworkForecaster):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Forecast intervals that contain a share `level` of the values that follow each series.
 
+        They contain the forecasts of `predict`, and have the same limits.
+
         Args:
             X: Series, as for `fit`.
             level: Share of the values in the interval, above 0 and below 1.
@@ -227,8 +229,10 @@ class CoRNNForecaster(NetworkForecaster):
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
-        low, high = self.predict_quantiles(X, ((1 - level) / 2, (1 + level) / 2), timespans=timespans, future=future)
-        return low, high
+        sequences = self.validate_input(X, timespans)
+        check_future_dates(X, future)
+        low, high = self._fitted.predict_interval(sequences, future, level)
+        return self._flatten(X, low), self._flatten(X, high)
 
     def score(self, X: Any, y: Any = None, *, timespans: Any = None, future: Any = None) -> float:
         """Compute the coefficient of determination R² of the forecasts.

@@ -2,13 +2,23 @@
 
 import contextlib
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
-from cornn.estimators.times import check_not_months, compute_gaps, parse_compact_dates, parse_date, parse_dates
+from cornn.estimators.times import (
+    add_zones,
+    check_not_months,
+    compute_gaps,
+    is_date,
+    is_only_date,
+    parse_compact_dates,
+    parse_date,
+    parse_dates,
+)
 from cornn.estimators.values import format_value, read_labels, to_float_array
 
 __all__ = [
@@ -93,7 +103,7 @@ def are_even(gaps: NDArray[np.float64]) -> bool:
 
 
 def read_date_gaps(X: Any) -> list[NDArray[np.float64] | None]:
-    """Return the time before each sample of each sequence of a list by its index of dates, in seconds.
+    """Return the time before each sample of each sequence of a list by its index of dates, or of texts, in seconds.
 
     Args:
         X: A list of sequences. One series by itself counts as a list of one.
@@ -108,8 +118,37 @@ def read_date_gaps(X: Any) -> list[NDArray[np.float64] | None]:
         part: Any = item
         if isinstance(item, Series):
             part = item.values if item.times is None else None
-        gaps.append(_read_item_gaps(part.index, f"the index of sequence {number}") if is_dated(part) else None)
+        where = f"the index of sequence {number}"
+        gaps.append(_read_item_gaps(part.index, where) if is_dated(part) else _read_text_gaps(part, where))
     return gaps
+
+
+def _read_text_gaps(part: Any, where: str) -> NDArray[np.float64] | None:
+    """Return the time before each sample of a pandas object whose index consists of dates as text, or None."""
+    index: Any = getattr(part, "index", None)
+    if getattr(getattr(index, "dtype", None), "kind", None) not in ("O", "U"):
+        return None
+    cells = index.tolist()
+    dated = [is_only_date(cell) for cell in cells]
+    advice = "or drop it with reset_index(drop=True) if the rows are evenly spaced"
+    if not any(dated):
+        if cells and all(isinstance(cell, str) and is_date(cell) for cell in cells):
+            raise ValueError(
+                f"{where} contains texts such as {cells[0]!r}, which may be dates or numbers: convert it with "
+                f"pandas.to_datetime, {advice}"
+            )
+        return None
+    if not all(dated):
+        row, first = dated.index(False), dated.index(True)
+        raise ValueError(
+            f"{where} has {str(cells[row])!r} in row {row}, which is not a date like {str(cells[first])!r} in row "
+            f"{first}: correct it, {advice}"
+        )
+    dates = add_zones([parse_date(cell) for cell in cells], cells, lambda row: f"{where}, row {row}")
+    gaps = compute_gaps(parse_dates(dates), where, cells)
+    # Local dates, such as days, stay evenly spaced when the clocks change.
+    local = np.diff(parse_dates([own.replace(tzinfo=UTC) for own in dates]), prepend=np.nan)
+    return local if not are_even(gaps) and are_even(local) else gaps
 
 
 def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
@@ -128,7 +167,8 @@ def check_future_dates(X: Any, future: Any) -> None:
         if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
             continue
         index_gaps(ahead.index, "the index of future")
-        last, first = (parse_date(time) for time in (series.index[-1], ahead.index[0]))
+        given = (series.index[-1], ahead.index[0])
+        last, first = add_zones([parse_date(time) for time in given], given, lambda _: "the index of future")
         if first <= last:
             raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
@@ -305,12 +345,14 @@ def _times(frame: Any, name: str) -> NDArray:
         check_not_months(times, f"column {name!r}")
         dates = parse_compact_dates(times)
         return times if dates is None else parse_dates(dates)
+    cells = times.tolist()
     try:
-        return parse_dates([parse_date(time) for time in times.tolist()])
+        dates = [parse_date(cell) for cell in cells]
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"column {name!r} contains values that are not times: use numbers, or dates like 2026-01-31 12:00:00"
         ) from error
+    return parse_dates(add_zones(dates, cells, lambda row: f"column {name!r}, row {row}"))
 
 
 def select_columns(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:

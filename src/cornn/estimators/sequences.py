@@ -32,7 +32,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
 
     Args:
         X: An array (sequences, time, features) or (sequences, time), a list of arrays, `Series` or pandas objects, or a
-            DataFrame. Dates in the index of pandas objects are times if those of any sequence are not evenly spaced.
+            DataFrame. Dates in the index of pandas objects are times if those of any sequence are not evenly spaced;
+            in a list they may be texts.
         columns: Columns of DataFrames, and the order of axes.
         timespans: Times since the previous sample, in the layout of X without features, or (time,) for all sequences.
         warn: Whether to warn if a three-dimensional array has fewer steps than features.

@@ -2,7 +2,7 @@
 
 import re
 from calendar import monthrange
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData
-from cornn.estimators.values import to_float_array
+from cornn.estimators.values import parse_number, to_float_array
 
 __all__ = [
     "MONTH",
+    "add_zones",
     "are_last_days",
     "check_not_months",
     "compute_gaps",
     "count_months",
     "is_date",
+    "is_only_date",
     "parse_compact_dates",
     "parse_date",
     "parse_dates",
@@ -50,7 +52,7 @@ def parse_month(text: str) -> int | None:
 
 
 def parse_date(value: Any) -> datetime:
-    """Return a date. Months and quarters are their first days; without a time zone it is UTC.
+    """Return a date, with a time zone if it has one. Months and quarters are their first days.
 
     Raises:
         ValueError: If it is not a date.
@@ -64,7 +66,28 @@ def parse_date(value: Any) -> datetime:
         value = datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime):
         raise ValueError(f"{value!r} is not a date")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return value
+
+
+def add_zones(dates: Sequence[datetime], cells: Sequence[Any], place: Callable[[int], str]) -> list[datetime]:
+    """Return dates from `parse_date` with time zones: UTC if none has one.
+
+    Args:
+        dates: The dates.
+        cells: The same as they were given, for errors.
+        place: Function from the number of a date to its place, for errors.
+
+    Raises:
+        ValueError: If some dates have a time zone and others have none, so that their order is unknown.
+    """
+    for number, (own, cell) in enumerate(zip(dates, cells, strict=True)):
+        if (own.tzinfo is None) != (dates[0].tzinfo is None):
+            here, first = ("no", "one") if own.tzinfo is None else ("a", "none")
+            raise ValueError(
+                f"{place(number)}: {str(cell)!r} has {here} time zone, but {str(cells[0])!r} has {first}: write all "
+                "dates with a time zone, or all without"
+            )
+    return [own if own.tzinfo else own.replace(tzinfo=UTC) for own in dates]
 
 
 def is_date(value: Any) -> bool:
@@ -74,6 +97,15 @@ def is_date(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def is_only_date(value: Any) -> bool:
+    """Return whether a value is a date and not a number as well, such as 20260131."""
+    try:
+        parse_number(value)
+    except (TypeError, ValueError):
+        return is_date(value)
+    return False
 
 
 def parse_dates(dates: Sequence[datetime]) -> NDArray[np.float64]:
@@ -151,7 +183,9 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
     elif times.dtype.kind in "OUT" and times.ndim == 1 and all(map(is_date, times.tolist())):
-        times = parse_dates([parse_date(time) for time in times.tolist()])
+        cells = times.tolist()
+        dates = add_zones([parse_date(cell) for cell in cells], cells, lambda step: f"{where}, step {step}")
+        times = parse_dates(dates)
     times = to_float_array(times, where)
     if np.isnan(times).any():
         raise ValueError(

@@ -1,12 +1,16 @@
 """Values, ids and labels of any container as arrays. Errors name their place."""
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["format_value", "is_missing", "read_labels", "to_array", "to_float_array"]
+__all__ = ["MISSING", "format_value", "is_missing", "parse_number", "read_labels", "to_array", "to_float_array"]
+
+MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+"""Spellings of a missing value in files, in lower case."""
 
 
 def to_array(values: Any) -> NDArray:
@@ -82,6 +86,13 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, float):
         return value != value
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def parse_number(value: Any) -> float:
+    """Return the value of a cell; NaN if it is missing."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+        return math.nan
+    return float(value)
 
 
 def format_value(value: Any) -> str:

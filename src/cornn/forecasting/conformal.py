@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-__all__ = ["Errors", "collect_errors"]
+__all__ = ["Errors", "collect_errors", "scale_back"]
 
 MIN_SPREAD = 1e-9
 MIN_INDEPENDENT = 0.5  # forecasts
@@ -72,6 +72,17 @@ class Errors:
         """
         larger = len(self.first) - np.searchsorted(self.first, abs(error), "left")
         return float((1 + larger) / (len(self.first) + 1))
+
+
+def scale_back(errors: NDArray[np.float64], missing: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Scale errors after missing values, which are errors further ahead, to those after known values.
+
+    Args:
+        errors: Shape (origins, horizon).
+        missing: Number of values right before each origin that are missing, shape (origins,).
+    """
+    steps = np.arange(1, errors.shape[1] + 1)
+    return errors * (steps / (steps + missing[:, None])) ** GROWTH
 
 
 def collect_errors(errors: NDArray[np.float64], first: NDArray[np.float64], independent: float) -> Errors:

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._checked import decode
-from cornn.forecasting.conformal import Errors, collect_errors
+from cornn.forecasting.conformal import Errors, collect_errors, scale_back
 from cornn.forecasting.covariates import Effect, fit_effect
 from cornn.forecasting.members import FAMILIES, Member, SmoothingStates, moving_scale
-from cornn.forecasting.pool import Backtest, Pool, fit_pool, later_values
+from cornn.forecasting.pool import Backtest, Pool, find_limits, fit_pool, later_values, select_periods
 from cornn.forecasting.readout import Readout, ReadoutSpec
 from cornn.forecasting.seasons import detect_periods
 from cornn.forecasting.series import History, count_missing, fill_gaps
 
-__all__ = ["Forecasts", "Model", "choose_periods", "fit_model"]
+__all__ = ["Forecasts", "Model", "choose_periods", "fit_model", "include_forecasts"]
 
 SEASONAL_SHARE = 0.4  # of many series that must have a season for all to get it
 MAX_SERIES = 100  # that seasons are detected in
@@ -32,13 +32,15 @@ class Forecasts:
     Attributes:
         mean: Forecasts, shape (origins, horizon).
         scale: Scale of the series at each origin, shape (origins,).
-        low: Smallest possible value at each origin, shape (origins,), or of all; minus infinity without a limit.
+        low: Smallest possible values, shape (origins, horizon), or of all; minus infinity without a limit.
+        high: Largest possible values, likewise.
         missing: Number of values right before each origin that are missing, shape (origins,), or of all.
     """
 
     mean: NDArray[np.float64]
     scale: NDArray[np.float64]
     low: NDArray[np.float64] | float = -np.inf
+    high: NDArray[np.float64] | float = np.inf
     missing: NDArray[np.int_] | int = 0
 
 
@@ -111,7 +113,17 @@ class Model:
                 first = ahead[np.searchsorted(starts, last)]
                 forecasts[after] = self._forecast_after_gap(history, int(last), first, origins[after])
         scale = moving_scale(values, self.pool.period)[lasts - 1]
-        return Forecasts(forecasts, scale * self.unit, self.lowest(history, origins), missing)
+        low, high = self._limit(values, lasts, history, origins)
+        # In a gap, earlier forecasts count as history.
+        return Forecasts(forecasts, scale * self.unit, np.minimum(low, forecasts), np.maximum(high, forecasts), missing)
+
+    def _limit(
+        self, values: NDArray[np.float64], lasts: NDArray[np.int_], history: History, origins: NDArray[np.int_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the limits of forecasts in units of the data, each of shape (origins, horizon)."""
+        shape = (len(origins), self.horizon)
+        low, high = (np.broadcast_to(limit[:, None], shape) for limit in find_limits(values, lasts))
+        return self.finish(low, history, origins), self.finish(high, history, origins)
 
     def _forecast_after_gap(
         self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
@@ -165,10 +177,14 @@ class Model:
         return np.maximum(forecasts * self.unit, self.lowest(history, origins)[:, None])
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
-        """Return quantiles of forecasts, shape (levels, origins, horizon)."""
+        """Return quantiles of forecasts, shape (levels, origins, horizon), within the limits of the forecasts."""
         shifts = self.errors.quantiles(np.asarray(levels, np.float64), np.atleast_1d(forecasts.missing))
         quantiles = forecasts.mean + shifts * forecasts.scale[:, None]
-        return np.maximum(quantiles, np.reshape(forecasts.low, (-1, 1)))
+        return np.clip(quantiles, forecasts.low, forecasts.high)
+
+    def interval(self, forecasts: Forecasts, level: float) -> NDArray[np.float64]:
+        """Return the ends of intervals of some level, shape (2, origins, horizon). They contain the forecasts."""
+        return include_forecasts(self.quantiles(forecasts, ((1 - level) / 2, (1 + level) / 2)), forecasts.mean)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return the model as JSON values and arrays."""
@@ -253,6 +269,14 @@ class Model:
         return cls(pool, errors, float(about["unit"]), low, effect, arrays["centre"], arrays["spread"])
 
 
+def include_forecasts(ends: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Extend intervals (2, origins, horizon) to the forecasts (origins, horizon).
+
+    Both quantiles are on one side of the forecast if earlier ones were mostly too low, or mostly too high.
+    """
+    return np.stack([np.minimum(ends[0], mean), np.maximum(ends[1], mean)])
+
+
 def choose_periods(series: Sequence[NDArray[np.float64]], hints: Sequence[int] = ()) -> tuple[int, ...]:
     """Detect the seasons that many of the series have.
 
@@ -304,6 +328,8 @@ def fit_model(
         values = [effect.remove(series, history.known) for series, history in zip(values, histories, strict=True)]
     if periods is None:
         periods = choose_periods(values, hints)
+    # The same season fills gaps here and in predictions.
+    periods = select_periods(sorted(periods), values)
     period = min(periods, default=1)
     past = np.concatenate([history.past for history in histories])
     centre, spread = np.zeros(past.shape[1]), np.ones(past.shape[1])
@@ -313,15 +339,14 @@ def fit_model(
             centre[column], spread[column] = known.mean(), known.std() or 1.0
     covariates = [np.nan_to_num((history.past - centre) / spread, nan=0.0) for history in histories]
     filled = [fill_gaps(series, period) for series in values]
-    pool, backtests = fit_pool(
-        filled, horizon, sorted(periods), observed=values, covariates=covariates, families=families
-    )
+    pool, backtests = fit_pool(filled, horizon, periods, observed=values, covariates=covariates, families=families)
     tables, first, independent = [], [], 0.0
-    for backtest in backtests:
+    for backtest, seen in zip(backtests, values, strict=True):
         scaled = (backtest.truth - backtest.combined) / backtest.scale[:, None]
+        scaled = scale_back(scaled, count_missing(seen)[backtest.origins - 1])
         tables.append(scaled[int(ERRORS_AFTER * len(scaled)) :])
         first.append(scaled[:, 0])
-        independent += (backtest.origins[-1] - backtest.origins[0] + 1) / horizon
+        independent += np.count_nonzero(~np.isnan(seen[backtest.origins[0] : backtest.origins[-1] + 1])) / horizon
     errors = collect_errors(np.concatenate(tables), np.concatenate(first), independent)
     model = Model(pool, errors, unit, low, effect, centre, spread)
     return model, [_finish_backtest(model, *pair) for pair in zip(backtests, histories, strict=True)]

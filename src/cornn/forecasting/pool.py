@@ -16,9 +16,10 @@ from cornn.forecasting.members import (
     undo_log,
 )
 from cornn.forecasting.readout import Readout, ReadoutSpec, Rows, build_rows, fit_readout
+from cornn.forecasting.series import find_starts
 from cornn.forecasting.smoothing import Smoother
 
-__all__ = ["Backtest", "Pool", "fit_pool", "later_values"]
+__all__ = ["Backtest", "Pool", "find_limits", "fit_pool", "later_values", "select_periods"]
 
 MAX_ORIGINS = 120  # per series, for the choice of weights
 BLOCKS = 4  # times that a readout is refitted during the backtest
@@ -36,7 +37,7 @@ class Backtest:
     """Forecasts at earlier origins of one series.
 
     Attributes:
-        origins: Numbers of known values, shape (origins,).
+        origins: Numbers of steps after which forecasts start, shape (origins,): after a known value, see `find_starts`.
         forecasts: Member -> forecasts, shape (origins, horizon).
         combined: Forecasts with the weights known at each origin, shape (origins, horizon).
         truth: Later values, shape (origins, horizon); NaN where unknown.
@@ -150,12 +151,17 @@ class Pool:
 
 def limit_forecasts(forecasts: dict[Member, NDArray], values: NDArray, origins: NDArray) -> dict[Member, NDArray]:
     """Keep forecasts within some ranges of the history."""
+    low, high = find_limits(values, origins)
+    return {
+        member: np.clip(values_of_member, low[:, None], high[:, None]) for member, values_of_member in forecasts.items()
+    }
+
+
+def find_limits(values: NDArray, origins: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest and the largest possible forecast at each origin, each of shape (origins,)."""
     low, high = np.minimum.accumulate(values)[origins - 1], np.maximum.accumulate(values)[origins - 1]
     width = LIMIT * (high - low)
-    return {
-        member: np.clip(values_of_member, (low - width)[:, None], (high + width)[:, None])
-        for member, values_of_member in forecasts.items()
-    }
+    return low - width, high + width
 
 
 def combine(
@@ -172,12 +178,27 @@ def combine(
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[:, None])
 
 
-def choose_origins(length: int, period: int) -> NDArray[np.int_]:
-    """Return the origins of the backtest: evenly spaced over the last part of a series."""
+def select_periods(periods: Sequence[int], series: Sequence[NDArray[np.float64]]) -> tuple[int, ...]:
+    """Return the periods for which series of shape (time,) are usually long enough."""
+    length = int(np.median([len(values) for values in series]))
+    return tuple(period for period in periods if length >= 2 * period + 2)
+
+
+def choose_origins(starts: NDArray[np.bool_], period: int) -> NDArray[np.int_]:
+    """Return the origins of the backtest: evenly spaced over the last part of a series.
+
+    Args:
+        starts: Whether a forecast may start after each step, shape (time,).
+        period: Steps per season; 1 means no season.
+    """
+    length = len(starts)
     first = max(min(MIN_HISTORY, length // 2), min(2 * period + 2, length // 2) if period > 1 else 0, length // 3)
     first = max(min(first, length - 1), 1)
-    count = max(1, min(MAX_ORIGINS, length - first))
-    return np.unique(np.linspace(first, max(length - 1, 1), count).round().astype(int))
+    origins = first + np.flatnonzero(starts[first - 1 : length - 1])
+    if not len(origins):
+        return np.array([first])
+    places = np.linspace(first, first + len(origins) - 1, min(MAX_ORIGINS, len(origins))).round().astype(int)
+    return origins[np.unique(places) - first]
 
 
 def later_values(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int) -> NDArray[np.float64]:
@@ -211,11 +232,11 @@ def fit_pool(
     observed = series if observed is None else observed
     covariates = [np.zeros((len(values), 0)) for values in series] if covariates is None else covariates
     length = int(np.median([len(values) for values in series]))
-    periods = tuple(cycle for cycle in periods if length >= 2 * cycle + 2)
+    periods = select_periods(periods, series)
     period = periods[0] if periods else 1
     log = all(values.min() > 0 and values.max() > LOG_RANGE * values.min() for values in series)
     views = [make_views(values, period, log, extra) for values, extra in zip(series, covariates, strict=True)]
-    origins = [choose_origins(len(values), period) for values in series]
+    origins = [choose_origins(find_starts(values, horizon), period) for values in observed]
     simple = set(_simple_members(periods, log, families))
     simple_by_series = [
         simple_forecasts(view, steps, horizon, simple) for view, steps in zip(views, origins, strict=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.forecasting.model import Forecasts, Model, choose_periods, fit_model
+from cornn.forecasting.model import Forecasts, Model, choose_periods, fit_model, include_forecasts
 from cornn.forecasting.pool import later_values
 from cornn.forecasting.series import History, fill_gaps
 
@@ -161,7 +161,8 @@ def compare_with_baselines(
     }
     coverage = pooled = None
     if "model" in spreads:
-        inside = (truth >= spreads["model"][0]) & (truth <= spreads["model"][-1])
+        low, high = include_forecasts(spreads["model"][[0, -1]], means["model"])
+        inside = (truth >= low) & (truth <= high)
         known = ~np.isnan(truth)
         coverage = tuple(float(inside[known[:, k], k].mean()) for k in reached)
         pooled = float(inside[known].mean())
@@ -183,8 +184,9 @@ def compute_r2(truth: NDArray, predictions: NDArray) -> float:
 
 def _seasonal_error(values: NDArray[np.float64], period: int) -> float:
     """Return the mean absolute error of seasonal naive one step ahead; never zero."""
-    filled = fill_gaps(values, period)
     step = period if len(values) > period else 1
-    errors = np.abs(filled[step:] - filled[:-step])
+    # A missing value is no target; where the one of the season before is missing, it is filled as for a forecast.
+    errors = np.abs(values[step:] - fill_gaps(values, period)[:-step])
+    errors = errors[~np.isnan(errors)]
     size = float(errors.mean()) if len(errors) else 0.0
-    return size or float(np.abs(filled).mean()) or 1.0
+    return size or float(np.nanmean(np.abs(values))) or 1.0

@@ -11,6 +11,7 @@ __all__ = [
     "count_known",
     "count_missing",
     "fill_gaps",
+    "find_starts",
     "median_gap",
     "regular_steps",
     "spread_out",
@@ -18,6 +19,7 @@ __all__ = [
 
 UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
 UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
+FEW_STARTS = 10  # of a series with sparse values, below which forecasts of a backtest start after missing values too
 MAX_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
 
 
@@ -60,6 +62,24 @@ def count_missing(values: NDArray[np.float64]) -> NDArray[np.int_]:
     """Return how many values in a row are missing up to each step, shape (time,). The first value must be known."""
     steps = np.arange(len(values))
     return steps - np.maximum.accumulate(np.where(np.isnan(values), 0, steps))
+
+
+def find_starts(values: NDArray[np.float64], horizon: int) -> NDArray[np.bool_]:
+    """Return after which steps a forecast of a backtest starts, shape (time,).
+
+    As in prediction, a forecast starts after a known value, and values that are missing right before its origin are
+    steps that it looks ahead. There must be a known value within the horizon. If values are so sparse that this is
+    hardly ever so, forecasts start after missing values too.
+
+    Args:
+        values: The series, shape (time,); NaN where missing.
+        horizon: Steps to forecast.
+    """
+    known = ~np.isnan(values)
+    count, steps = np.cumsum(known), np.arange(len(values))
+    later = count[np.minimum(steps + horizon, len(values) - 1)] > count
+    starts = known & later
+    return later if starts.sum() < min(FEW_STARTS, later.sum() / 4) else starts
 
 
 def median_gap(gaps: list[NDArray[np.float64]]) -> float:

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from cornn.estimators.series import ValidSeries
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import parse_number, read_text
+from cornn.fitting.readers.table import read_text
 
 __all__ = ["read_arff"]
 

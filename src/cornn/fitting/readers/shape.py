@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.frames import split_rows
 from cornn.estimators.series import ValidSeries
+from cornn.estimators.times import is_only_date
+from cornn.estimators.values import MISSING
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
 from cornn.fitting.readers.steps import check_steps, describe_no_values, group_steps, list_value_columns
-from cornn.fitting.readers.table import INDEX, MISSING, Table, is_only_date
+from cornn.fitting.readers.table import INDEX, Table
 
 __all__ = ["shape"]
 
@@ -94,7 +96,7 @@ def _time_without_id() -> ArgumentError:
 
 def _read_labels(table: Table, name: str, what: str) -> list:
     """Return a column of ids or groups, `what` for errors; none may be missing."""
-    for row, value in enumerate(table.columns[name]):
+    for row, value in enumerate(table.cells(name)):
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ValueError(
                 f"{table.source}, {table.place(row)}: the {what} in column {name!r} is missing: fill it in, or remove "
@@ -195,7 +197,7 @@ def _check_times(table: Table, layout: Layout, times: NDArray, index: NDArray) -
 def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
     """Return one target per sequence, which must be the same in all of its rows."""
     for name in target:
-        column = table.columns[name]
+        column = table.cells(name)
         for sequence, index in zip(ids, rows, strict=True):
             first = int(index.min())
             other = next((int(row) for row in index if column[row] != column[first]), None)
@@ -210,7 +212,7 @@ def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDA
 def _read_targets(table: Table, names: tuple[str, ...], rows: Any) -> list[tuple] | None:
     if not names:
         return None
-    columns = [[_clean_cell(value) for value in table.columns[name]] for name in names]
+    columns = [[_clean_cell(value) for value in table.cells(name)] for name in names]
     return [tuple(column[row] for column in columns) for row in rows]
 
 

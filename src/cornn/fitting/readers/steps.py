@@ -8,8 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from cornn._arguments import Argument, ArgumentError
+from cornn.estimators.times import is_only_date
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Layout
-from cornn.fitting.readers.table import FITTED_WITH, Table, is_only_date, parse_number, shorten
+from cornn.fitting.readers.table import FITTED_WITH, Table, shorten
 
 __all__ = ["check_steps", "describe_no_values", "group_steps", "list_value_columns"]
 

@@ -4,7 +4,8 @@ import csv
 import io
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,26 +15,30 @@ from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn._extras import missing_extra
-from cornn.estimators.times import check_not_months, is_date, parse_compact_dates, parse_date, parse_dates
+from cornn.estimators.times import (
+    add_zones,
+    check_not_months,
+    is_date,
+    parse_compact_dates,
+    parse_date,
+    parse_dates,
+)
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.calendar import Calendar, find_calendar
+from cornn.fitting.readers.decimals import MixedDecimals, has_decimal_comma, read_decimals
 
 __all__ = [
     "FITTED_WITH",
     "INDEX",
-    "MISSING",
     "Table",
-    "is_only_date",
     "parse_csv",
-    "parse_number",
-    "parse_time",
+    "parse_times",
     "read_csv",
     "read_parquet",
     "read_text",
     "shorten",
 ]
 
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
-"""Spellings of a missing value, in lower case."""
 DELIMITERS = ",;\t"
 DELIMITER_LINE = re.compile(r"sep=(.)\s*(?=\n)", re.IGNORECASE)
 """A first line that tells Excel the delimiter."""
@@ -42,7 +47,6 @@ HEADER = re.compile(r'(?:"[^"]*"|[^"\n])*')
 INDEX = "date of the row"
 """Name given to an unnamed column of dates, which pandas writes for its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 FITTED_WITH = "a model needs the columns that it was fitted with"
 """Advice of errors in predictions."""
 
@@ -55,6 +59,7 @@ class Table:
     columns: dict[str, list]  # strings for CSV, Python values for Parquet; None if a value is missing
     lines: list[int] | None  # CSV: last line of each row, counted from 1
     fitting: bool = True  # whether errors may advise arguments of a fit, which predictions do not have
+    mixed: Mapping[str, MixedDecimals] = field(default_factory=dict)  # columns with decimal commas and points
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -71,14 +76,22 @@ class Table:
                 columns = shorten(list(self.columns))
                 raise ArgumentError(f"{self.source} has no column {name!r}: the columns are {columns}; ", *advice)
 
+    def cells(self, name: str) -> list:
+        """Return a column that is used; raise an error if it has both decimal commas and decimal points."""
+        if name in self.mixed:
+            error = self.mixed[name]
+            where = f"{self.source}, {self.place(error.comma)} and {self.place(error.point)}, column {name!r}"
+            raise ValueError(f"{where}: {error}")
+        return self.columns[name]
+
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column as numbers, NaN where a value is missing."""
-        column = self.columns[name]
+        column = self.cells(name)
         try:
             # Fast path: no value is missing or wrong.
             numbers = np.array(column, dtype=np.float64)
         except (TypeError, ValueError):
-            numbers = np.array([self._number(name, row, value) for row, value in enumerate(column)])
+            numbers = self._read_numbers(name, column)
         infinite = np.flatnonzero(np.isinf(numbers))
         if len(infinite):
             raise ValueError(
@@ -92,8 +105,8 @@ class Table:
 
         Numbers are unchanged, dates are in seconds, and months and quarters are evenly spaced.
         """
-        numbers, dates = [], []
-        for row, value in enumerate(self.columns[name]):
+        numbers, dates, cells = [], [], self.cells(name)
+        for row, value in enumerate(cells):
             try:
                 numbers.append(parse_number(value))
             except (TypeError, ValueError):
@@ -112,52 +125,62 @@ class Table:
         if numbers and dates:
             raise ValueError(f"{self.source}, column {name!r} contains both numbers and dates: use one of them")
         if dates:
-            return parse_dates(dates), find_calendar(self.columns[name], dates)
+            dates = add_zones(dates, cells, lambda row: f"{self.source}, {self.place(row)}, column {name!r}")
+            return parse_dates(dates), find_calendar(cells, dates)
         check_not_months(np.array(numbers), f"{self.source}, column {name!r}")
         compact = parse_compact_dates(np.array(numbers))
         return (np.array(numbers), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
 
-    def _number(self, name: str, row: int, value: Any) -> float:
-        try:
-            return parse_number(value)
-        except (TypeError, ValueError):
-            pass
+    def _read_numbers(self, name: str, column: list) -> NDArray[np.float64]:
+        numbers, wrong = np.full(len(column), np.nan), []
+        for row, value in enumerate(column):
+            try:
+                numbers[row] = parse_number(value)
+            except (TypeError, ValueError):
+                wrong.append(row)
+        if wrong:
+            # Decimal commas are read if nothing else is wrong in the column, so that it is what to correct.
+            row = next((row for row in wrong if not has_decimal_comma(str(column[row]))), wrong[0])
+            raise self._describe_wrong(name, row, column[row])
+        return numbers
+
+    def _describe_wrong(self, name: str, row: int, value: Any) -> ArgumentError:
         time, ignore = Argument("time", name), Argument("ignore", [name])
         remedy: tuple[str | Argument, ...] = ("correct it, or omit the column with ", ignore)
-        if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
-            remedy = ("write decimals with a point",)
+        if isinstance(value, str) and has_decimal_comma(value):
+            remedy = ("write decimals with a point, or separate the cells by semicolons",)
         elif not self.fitting:
             remedy = ("correct it",)
         elif is_date(value):
             remedy = ("if it is the time of a sample, use ", time, "; else omit it with ", ignore)
         value_shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
-        raise ArgumentError(
+        return ArgumentError(
             f"{self.source}, {self.place(row)}, column {name!r}: {value_shown} is not a number: ", *remedy
         )
 
 
-def parse_number(value: Any) -> float:
-    """Return the value of a cell; NaN if it is missing."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
-        return math.nan
-    return float(value)
+def parse_times(cells: Sequence[Any], place: Callable[[int], str]) -> list[float]:
+    """Return times as numbers: dates in seconds since 1970, numbers unchanged; NaN if missing.
 
-
-def is_only_date(value: Any) -> bool:
-    """Return whether a value is a date and not a number as well, such as 20260131."""
-    try:
-        parse_number(value)
-    except (TypeError, ValueError):
-        return is_date(value)
-    return False
-
-
-def parse_time(value: Any) -> float:
-    """Return a time as a number: dates in seconds since 1970, numbers unchanged; NaN if it is missing."""
-    try:
-        return parse_number(value)
-    except (TypeError, ValueError):
-        return parse_date(value).timestamp()
+    Args:
+        cells: The times.
+        place: Function from the number of a cell to its place, for errors.
+    """
+    times, dates = [], {}
+    for number, cell in enumerate(cells):
+        try:
+            times.append(parse_number(cell))
+        except (TypeError, ValueError):
+            try:
+                dates[number] = parse_date(cell)
+            except (TypeError, ValueError):
+                raise ValueError(f"{place(number)}: {str(cell)[:40]!r} is not a time: correct it") from None
+            times.append(math.nan)
+    rows = list(dates)
+    zoned = add_zones(list(dates.values()), [cells[row] for row in rows], lambda row: place(rows[row]))
+    for row, date in zip(rows, zoned, strict=True):
+        times[row] = date.timestamp()
+    return times
 
 
 def read_csv(path: Path, fitting: bool = True) -> Table:
@@ -167,19 +190,33 @@ def read_csv(path: Path, fitting: bool = True) -> Table:
         raise ValueError(f"{path} is blank: expected a header with column names, then rows")
     if told := DELIMITER_LINE.match(text):
         text = text[told.end() :]  # its line break stays, so that lines are counted
-    frame = _drop_empty_columns(parse_csv(path, text, _find_delimiter(text) if told is None else told[1]))
+    delimiter = _find_delimiter(text) if told is None else told[1]
+    frame = _drop_empty_columns(parse_csv(path, text, delimiter))
     names = _check_names(path, frame.iloc[0].tolist(), fitting)
     frame = frame.iloc[1:]
     if not len(frame):
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
     lines = (frame.index + 1).tolist()
     columns = [frame[number].tolist() for number in frame.columns]
-    return Table(str(path), _name_index(path, names, columns), lines, fitting)
+    mixed = {} if delimiter == "," else _read_decimal_commas(names, columns)
+    return Table(str(path), _name_index(path, names, columns), lines, fitting, mixed)
+
+
+def _read_decimal_commas(names: list[str], columns: list[list[str]]) -> dict[str, MixedDecimals]:
+    """Write the numbers of columns with decimal commas with points, in place; return the error of mixed columns."""
+    mixed = {}
+    for number, (name, column) in enumerate(zip(names, columns, strict=True)):
+        try:
+            columns[number] = list(read_decimals(column))
+        except MixedDecimals as error:
+            mixed[name] = error
+    return mixed
 
 
 def _find_delimiter(text: str) -> str:
     header = HEADER.match(text.lstrip("\r\n"))
-    names = "" if header is None else re.sub(r'"[^"]*"', "", header[0])
+    # Names may be times such as 0,25.
+    names = "" if header is None else re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", header[0])
     return max(DELIMITERS, key=names.count)
 
 
@@ -320,7 +357,7 @@ def _check_names(path: Path, row: list[str], fitting: bool) -> list[str]:
 def _are_values(names: list[str], fitting: bool) -> bool:
     """Return whether a first line consists of values, not of names such as 0, 1, 2 or 2021, 2020, 2019."""
     try:
-        numbers = [float(name) for name in names]
+        numbers = [float(name.replace(",", ".") if has_decimal_comma(name) else name) for name in names]
     except ValueError:
         return False
     if len(numbers) == 1:
@@ -328,7 +365,7 @@ def _are_values(names: list[str], fitting: bool) -> bool:
     rising = [number < later for number, later in pairwise(numbers)]
     in_order = all(rising) or (len(rising) > 1 and not any(rising))
     # A model knows the names that it needs, which may be times such as 0.25.
-    return not in_order or (fitting and any("." in name for name in names))
+    return not in_order or (fitting and any("." in name or "," in name for name in names))
 
 
 def shorten(names: list[str]) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import compute_gaps
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import parse_number, parse_time
+from cornn.fitting.readers.table import parse_times
 
 __all__ = ["read_ts"]
 
@@ -104,14 +105,13 @@ def _parse_feature(path: Path, place: str, part: str, stamped: bool) -> tuple[li
         raise ValueError(f"{path}, {place}: a bracket is not closed: the line may be truncated")
     if not part.strip():
         return [], []
-    values, times = [], []
-    for step, (time, cell) in enumerate(cells):
+    values = []
+    for step, (_, cell) in enumerate(cells):
         try:
             values.append(parse_number(cell))
-            if stamped:
-                times.append(parse_time(time))
         except ValueError:
             raise ValueError(f"{path}, {place}, step {step + 1}: {cell[:40]!r} is not a number: correct it") from None
         if math.isinf(values[-1]):
             raise ValueError(f"{path}, {place}, step {step + 1} contains infinity: replace it; ? marks a missing value")
-    return values, times
+    times = [time for time, _ in cells] if stamped else []
+    return values, parse_times(times, lambda step: f"{path}, {place}, step {step + 1}")

@@ -7,23 +7,36 @@ from pathlib import Path
 import numpy as np
 
 from cornn.estimators.series import ValidSeries
+from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout
-from cornn.fitting.readers.table import parse_number
+from cornn.fitting.readers.decimals import MixedDecimals, read_decimals
 
 __all__ = ["is_ucr", "read_ucr"]
 
-SEPARATOR = re.compile(r" *[\t,] *| +")
-"""One tab or comma, between which a cell may be empty, or spaces."""
+TABS = re.compile(r" *\t *| +")
+COMMAS = re.compile(r" *, *| +")
+"""One tab, or one comma, between which a cell may be empty, or spaces. Next to tabs, commas are decimal commas."""
 
 
 def is_ucr(text: str) -> bool:
     """Return whether a text is in this format: its first line consists of at least three numbers."""
-    cells = SEPARATOR.split(text.lstrip("\n").partition("\n")[0].strip())
+    cells = _split(text.lstrip("\n").partition("\n")[0].strip())
     try:
-        [parse_number(cell) for cell in cells]
+        [parse_number(cell) for cell in _read_decimals(cells)]
+    except MixedDecimals:
+        pass  # `read_ucr` describes it
     except ValueError:
         return False
     return len(cells) >= 3
+
+
+def _split(line: str) -> list[str]:
+    return (TABS if "\t" in line else COMMAS).split(line)
+
+
+def _read_decimals(cells: list[str]) -> list[str]:
+    """Return cells with decimal points. A class may be written in another way than the values."""
+    return [*read_decimals(cells[:1]), *read_decimals(cells[1:])]
 
 
 def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
@@ -33,13 +46,21 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
             f"{path} has no column names, so it is read like a file of the UCR archive, with the class first in "
             "each line: omit the names of columns, or add a first line with names"
         )
-    sequences, target, places = [], [], []
+    sequences, target, places, commas, points = [], [], [], [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         place = f"row {len(sequences) + 1} (line {number})"
-        label, *cells = SEPARATOR.split(line.rstrip().lstrip(" "))  # a tab at the start follows an empty class
+        label, *cells = _split(line.rstrip().lstrip(" "))  # a tab at the start follows an empty class
+        commas += [place] if any("," in cell for cell in cells) else []
+        points += [place] if any("." in cell for cell in cells) else []
+        if commas and points:
+            raise ValueError(
+                f"{path} has decimal commas in {commas[0]}, and decimal points in {points[0]}: write all decimals in "
+                "the same way"
+            )
         try:
+            label, *cells = _read_decimals([label, *cells])
             values, answer = np.array([parse_number(cell) for cell in cells]), _parse_label(label)
         except ValueError:
             raise ValueError(f"{path}, {place} contains something that is not a number: correct it") from None
