@@ -175,6 +175,8 @@ class CoRNNCell(nn.Module):
 
     @torch.no_grad()
     def _reset_scaled(self, generator: torch.Generator | None) -> None:
+        if self.weight_hh.is_meta:
+            return  # the scales are computed on the CPU, and take as much memory as the weights
         scales = _scaling.weight_scales(Oscillators(**self.initial_constants), self.damping, self.hidden_size)
         for name, value in scales._asdict().items():
             getattr(self, name).copy_(value)
