@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cornn.estimators import CoRNNClassifier, CoRNNRegressor
+from cornn.estimators.bank_inputs import LONGEST
 from cornn.export import TrainedBank, TrainedModel, wrap_model
 from cornn.export.c import COptions, host, to_c
 from cornn.export.c.bank import LIMIT, measure_memory
@@ -104,6 +105,17 @@ def test_times_in_c(tmp_path, kind, even):
         np.testing.assert_array_equal(found.argmax(1), fitted.predict(values, timespans=spans))
     else:
         assert_close(found[:, 0], fitted.predict(values, timespans=spans))
+
+
+@needs_compiler
+def test_the_longest_gap_in_c_is_that_of_python(tmp_path, monkeypatch):
+    values, spans = uneven_waves(even=False)
+    fitted = CoRNNRegressor(**SMALL, causal=True).fit(values, Y, timespans=spans)
+    for number, longest in enumerate((LONGEST, 12.0)):
+        monkeypatch.setattr("cornn.export.c.bank.LONGEST", longest)
+        monkeypatch.setattr("cornn.estimators.bank_inputs.LONGEST", longest)
+        to_c(fitted, tmp_path / str(number))  # compares the C code with Python
+        assert f"#define LONGEST_GAP {longest!r} " in (tmp_path / str(number) / "model.c").read_text()
 
 
 @pytest.mark.parametrize(("kind", "even"), [(CoRNNClassifier, True), (CoRNNRegressor, False)])
