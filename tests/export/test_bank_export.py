@@ -137,7 +137,7 @@ def test_times_in_onnx(tmp_path, kind, even):
         found = session.run(None, {"input": values, "timespans": spans})[0]
         spans[:, 4] = 1e30
         assert_close(found, answer(values, timespans=spans))
-    with pytest.raises(ValueError, match="without times: omit timespans"):
+    with pytest.raises(ValueError, match=r"without times: omit `timespans=True`"):
         to_onnx(kind(**SMALL).fit(values, Y), tmp_path / "other.onnx", OnnxOptions(timespans=True))
 
 
@@ -223,7 +223,7 @@ def test_onnx_answers_as_python_does(tmp_path, settings, kind, capfd):
         np.testing.assert_array_equal(found.argmax(1), fitted.predict(values))
     else:
         np.testing.assert_allclose(found, fitted.predict(values), atol=0.02)
-    with pytest.raises(ValueError, match="omit state"):
+    with pytest.raises(ValueError, match="omit `state=True`"):
         to_onnx(fitted, tmp_path / "other.onnx", OnnxOptions(state=True))
 
 

@@ -90,28 +90,28 @@ class TrainedBank:
     estimator: Any
 
 
-def wrap_model(given: Any) -> TrainedModel | TrainedBank:
+def wrap_model(model: Any) -> TrainedModel | TrainedBank:
     """Wrap a model for export.
 
     Args:
-        given: A `SequenceModel` or a fitted estimator, of which the network is copied, or what this function returned.
+        model: A `SequenceModel` or a fitted estimator, of which the network is copied, or what this function returned.
 
     Returns:
         The trained model, or the trained bank.
     """
-    if isinstance(given, TrainedModel | TrainedBank):
-        return given
-    if isinstance(given, SequenceModel):
-        return TrainedModel("model", _copy(given))
+    if isinstance(model, TrainedModel | TrainedBank):
+        return model
+    if isinstance(model, SequenceModel):
+        return TrainedModel("model", _copy(model))
     from cornn.estimators.base import Estimator
     from cornn.estimators.methods import SequenceEstimator
 
-    if isinstance(given, Estimator) and given.is_fitted():
-        if isinstance(given, SequenceEstimator) and given.method_ == "bank":
-            return TrainedBank(type(given).__name__, given)
-        given.output_spec()  # says so if the estimator has no network
-        return TrainedModel(type(given).__name__, _copy(given.model_), estimator=given)
-    raise ValueError(f"cannot export a {type(given).__name__}: pass a SequenceModel or a fitted estimator")
+    if isinstance(model, Estimator) and model.is_fitted():
+        if isinstance(model, SequenceEstimator) and model.method_ == "bank":
+            return TrainedBank(type(model).__name__, model)
+        model.output_spec()  # says so if the estimator has no network
+        return TrainedModel(type(model).__name__, _copy(model.model_), estimator=model)
+    raise ValueError(f"cannot export a {type(model).__name__}: pass a SequenceModel or a fitted estimator")
 
 
 def _copy(model: SequenceModel) -> SequenceModel:
