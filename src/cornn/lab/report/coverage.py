@@ -130,14 +130,15 @@ def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, Cont
 def _describe_rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
     ended = [row for row in contest.rows if row.tests]
-    better = sum(_mean(row) > _mean(next(one for one in ended if one.name == "cornn")) for row in ended)
+    own = _mean(contest.find_row("cornn", tested=True))
+    better = sum(_mean(row) > own for row in ended)
     budget = f"{contest.record['final']} {contest.record['unit']}"
     return f"number {better + 1} of {len(ended)} on {contest.name} after {budget}"
 
 
 def _describe_solved(contest: ContestResult) -> str:
     """Return how many seeds of coRNN with the paper's initialisation solve a task, with the budget."""
-    row = next(one for one in contest.rows if one.name == "cornn")
+    row = contest.find_row("cornn")
     budget = f"{contest.record['final']:,} {contest.record['unit']}"
     return f"solves {contest.name} from {row.solved_count} seeds within {budget}"
 
@@ -258,7 +259,7 @@ def _cover_adding(length: int, runs: Sequence[dict], long: ContestResult | None)
     note += f"in at most {limit} training steps"
     learns = solved == len(runs)
     if long is not None:
-        row = next(one for one in long.rows if one.name == "cornn")
+        row = long.find_row("cornn")
         steps = row.solved_steps or []
         note += f"; with constants chosen by {len(row.entry['trials'])} trials from {row.solved} at T = {length:,}"
         learns = learns or len(steps) == len(row.entry["finals"])
