@@ -129,9 +129,8 @@ def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, Cont
 
 def _describe_rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
-    ended = [row for row in contest.rows if row.tests]
-    own = _mean(contest.find_row("cornn", tested=True))
-    better = sum(_mean(row) > own for row in ended)
+    ended, own = [row for row in contest.rows if row.tests], contest.find_row("cornn", tested=True)
+    better = sum(_mean(row) > _mean(own) for row in ended)
     budget = f"{contest.record['final']} {contest.record['unit']}"
     return f"number {better + 1} of {len(ended)} on {contest.name} after {budget}"
 
