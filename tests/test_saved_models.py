@@ -6,6 +6,8 @@ import pytest
 import torch
 from damage import small_model
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from cornn import CoRNN, SequenceModel
 from cornn._checksums import DamagedFileError
@@ -86,6 +88,59 @@ def test_the_size_of_a_vocabulary_is_checked_before_memory_is_allocated(tmp_path
     assert spec is not None
     with pytest.raises(DamagedFileError, match=r"size mismatch for encoder\.weight"):
         replace(spec, words=10**15).build(model.state_dict(), tmp_path / "a")
+
+
+class LargestOnCPU(TorchDispatchMode):
+    """Record the largest number of values of a tensor that an operation makes on the CPU."""
+
+    values = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        found = (x.numel() for x in tree_leaves(result) if isinstance(x, torch.Tensor) and x.device.type == "cpu")
+        self.values = max(self.values, *found, 0)
+        return result
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "custom"])
+def test_a_layer_without_memory_takes_little_of_the_cpu(name):
+    hidden = 300
+    with LargestOnCPU() as largest:
+        MODELS[name].layer(hidden, hidden, device="meta")
+    assert largest.values <= 10 * hidden
+
+
+@pytest.mark.parametrize("name", ["cornn", "exprnn", "dtriv"])
+def test_a_small_file_with_a_large_layer_takes_little_memory(name, tmp_path):
+    hidden = 300
+    spec = describe_model(SequenceModel(MODELS[name].layer(2, 4), 1))
+    assert spec is not None
+    weights = SequenceModel(MODELS[name].layer(2, 4), 1).state_dict() | {"head.weight": torch.zeros(1, hidden)}
+    with LargestOnCPU() as largest, pytest.raises(DamagedFileError, match="do not match"):
+        replace(spec, arguments=spec.arguments | {"hidden_size": hidden}).build(weights, tmp_path / "a")
+    assert largest.values <= 10 * hidden
+
+
+@pytest.mark.parametrize(("outputs", "layers"), [(0, 1), (1, 3)])
+def test_a_layer_has_as_many_numbers_as_neurons(outputs, layers, tmp_path):
+    model = small_model()
+    spec = describe_model(model)
+    assert spec is not None
+    size = 10**12 if outputs == 0 else 10**3
+    weights = model.state_dict() | {"head.weight": torch.zeros(outputs, size)}
+    changed = replace(spec, arguments=spec.arguments | {"hidden_size": size, "num_layers": layers}, outputs=outputs)
+    with pytest.raises(DamagedFileError, match=f"{layers} layers of {size} neurons need more than the"):
+        changed.build(weights, tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["cornn", "exprnn", "dtriv"])
+def test_a_layer_made_without_memory_can_be_initialised_later(name):
+    layer = MODELS[name].layer(2, 6, device="meta").to_empty(device="cpu")
+    layer.reset_parameters(torch.Generator().manual_seed(0))
+    expected = MODELS[name].layer(2, 6)
+    expected.reset_parameters(torch.Generator().manual_seed(0))
+    for key, value in expected.state_dict().items():
+        assert torch.equal(layer.state_dict()[key], value), key
 
 
 def test_a_layer_of_the_user_has_no_description():

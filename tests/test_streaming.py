@@ -302,6 +302,15 @@ def test_a_state_is_restored_from_any_bytes(kind):
     np.testing.assert_array_equal(other.answer, stream.answer)
 
 
+def test_negative_steps_leave_the_stream_as_it_was():
+    stream = built().stream()
+    stream(np.ones(len(stream.seen)))
+    before = stream.to_bytes()
+    with pytest.raises(ValueError, match="steps is -1, it must be at least 0"):
+        stream.restore(stream.state() | {"steps": np.array([-1])})
+    assert stream.to_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -1,17 +1,29 @@
 """Validation of dt, gamma and epsilon, and the maps that keep them in range during training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["CONSTANTS", "Oscillators", "Values", "constant", "constrain", "unconstrain"]
+__all__ = [
+    "CONSTANTS",
+    "Oscillators",
+    "Values",
+    "complete",
+    "constant",
+    "constrain",
+    "format_constants",
+    "unconstrain",
+]
 
 Values = float | Sequence[float] | Tensor
 """dt, gamma or epsilon: one number, or one per neuron."""
 
 CONSTANTS = ("dt", "gamma", "epsilon")
+
+DEFAULT_CONSTANTS = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
+"""What dt, gamma and epsilon are if only some of them are given, or an init of `INITS`."""
 
 
 class Oscillators(NamedTuple):
@@ -45,6 +57,14 @@ def constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Te
     return tensor.expand(hidden_size).clone() if per_neuron else tensor
 
 
+def complete(constants: Mapping[str, Values | None], hidden_size: int, per_neuron: bool) -> dict[str, Tensor]:
+    """Validate constants as `constant` does; those that are None get their default."""
+    return {
+        name: constant(name, DEFAULT_CONSTANTS[name] if value is None else value, hidden_size, per_neuron)
+        for name, value in constants.items()
+    }
+
+
 def _check_values(tensor: Tensor, good: Tensor, requirement: str) -> None:
     """Raise ValueError with the first value that is not good. Fake tensors have no values."""
     if type(tensor) is Tensor and not good.all():
@@ -66,3 +86,14 @@ def constrain(name: str, raw: Tensor) -> Tensor:
     if name == "dt":
         return least + (1 - limits.eps) * torch.sigmoid(raw)
     return torch.nn.functional.softplus(raw, threshold=40) + least
+
+
+def format_constants(constants: Oscillators) -> str:
+    """Return the constants as text, for `repr`; a range for one value per neuron."""
+    return ", ".join(f"{name}={_format(value)}" for name, value in constants._asdict().items())
+
+
+def _format(value: Tensor) -> str:
+    if value.is_meta or type(value) is not Tensor:  # a fake tensor has no values
+        return "?"
+    return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"

@@ -2,7 +2,12 @@
 
 from typing import NamedTuple
 
-__all__ = ["INITS", "SCALED", "InitialRanges"]
+import torch
+from torch import Tensor
+
+from cornn._random import uniform_
+
+__all__ = ["INITS", "SCALED", "InitialRanges", "draw_weights_"]
 
 
 class InitialRanges(NamedTuple):
@@ -44,3 +49,23 @@ INITS = {
 
 SCALED = "scaled"
 """The default initialisation. Unlike those of `INITS` it also scales the weights; see docs/default.md."""
+
+
+@torch.no_grad()
+def draw_weights_(
+    V: Tensor, R: Tensor, b: Tensor | None, ranges: InitialRanges, generator: torch.Generator | None
+) -> None:
+    """Draw the weights of a cell in place.
+
+    Args:
+        V: Input weights, (hidden, input).
+        R: W and W_z side by side, (hidden, 2 * hidden).
+        b: Bias, (hidden), or None.
+        ranges: Their distribution.
+        generator: A CPU generator; PyTorch's default one if None.
+    """
+    for parameter, bound in ((V, ranges.V), (R, ranges.W), (b, ranges.b)):
+        uniform_(parameter, -bound, bound, generator)
+    if ranges.feedback and not R.is_meta:
+        known = V.to("cpu", torch.float64)
+        R[:, : len(R)] += (-ranges.feedback * known @ torch.linalg.pinv(known)).to(R)

@@ -23,6 +23,10 @@ def check_sizes(
         raise ValueError(f"head.weight has shape {shape}, expected {(outputs, width)}")
     if num_layers > len(weights):
         raise ValueError(f"num_layers is {num_layers}, the file has {len(weights)} tensors")
+    # Each layer has at least one number per neuron; a constructor may keep a few of them even without memory.
+    numbers = sum(value.numel() for value in weights.values())
+    if num_layers * width > numbers:
+        raise ValueError(f"{num_layers} layers of {width} neurons need more than the {numbers} numbers in the file")
 
 
 def construct_with(weights: Mapping[str, Tensor], construct: Callable[[str], Model]) -> Model:

@@ -8,13 +8,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import _scaling, engine, functional
-from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrain, unconstrain
-from cornn._initialisation import INITS, SCALED, InitialRanges
+from cornn._constants import CONSTANTS, Oscillators, Values, complete, constrain, format_constants, unconstrain
+from cornn._initialisation import INITS, SCALED, draw_weights_
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
 from cornn._random import uniform_
-from cornn._torch_private import find_tensors, is_eager
+from cornn._spectra import KnownSpectrum, compute_spectrum, is_cacheable
+from cornn._torch_private import find_tensors
 from cornn.engine.cell import CellWeights, step
-from cornn.engine.contract import wants_gradient
 
 __all__ = ["CoRNNCell", "Matrices"]
 
@@ -41,15 +41,6 @@ CELL_TENSORS = (
     *("dt", "gamma", "epsilon"),
 )
 """Names of the tensors of a cell, as `engine.cell.CellWeights` orders them."""
-
-DEFAULT_CONSTANTS = {"dt": 0.05, "gamma": 0.5, "epsilon": 4.0}
-"""What dt, gamma and epsilon are if only some of them are given, or an init of `INITS`."""
-
-
-def _format(value: Tensor) -> str:
-    if value.is_meta or type(value) is not Tensor:  # a fake tensor has no values
-        return "?"
-    return f"{value.item():.4g}" if value.dim() == 0 else f"{value.min():.3g}..{value.max():.3g}"
 
 
 class CoRNNCell(nn.Module):
@@ -84,7 +75,7 @@ class CoRNNCell(nn.Module):
     scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
-    _known_spectrum: tuple[Oscillators, list, Tensor] | None = None
+    _known_spectrum: KnownSpectrum | None = None
 
     def __init__(
         self,
@@ -132,10 +123,7 @@ class CoRNNCell(nn.Module):
         self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
         if self.default_constants:
             constants = _scaling.spread_time_scales(hidden_size, damping)._asdict()
-        self.initial_constants = {
-            name: constant(name, DEFAULT_CONSTANTS[name] if value is None else value, hidden_size, per_neuron)
-            for name, value in constants.items()
-        }
+        self.initial_constants = complete(constants, hidden_size, per_neuron)
         for name, value in self.initial_constants.items():
             if name in trainable:
                 self.register_parameter(f"free_{name}", nn.Parameter(unconstrain(name, value).to(**where)))
@@ -156,7 +144,8 @@ class CoRNNCell(nn.Module):
         if self.init == SCALED:
             self._reset_scaled(generator)
         else:
-            self._draw(INITS[self.init](self.input_size, self.hidden_size), generator)
+            ranges = INITS[self.init](self.input_size, self.hidden_size)
+            draw_weights_(self.weight_ih, self.weight_hh, self.bias, ranges, generator)
         with torch.no_grad():
             for name, value in self.initial_constants.items():
                 if name in self.trainable:
@@ -164,17 +153,10 @@ class CoRNNCell(nn.Module):
                 else:
                     getattr(self, name).copy_(value)
 
-    def _draw(self, ranges: InitialRanges, generator: torch.Generator | None) -> None:
-        for parameter, bound in ((self.weight_ih, ranges.V), (self.weight_hh, ranges.W), (self.bias, ranges.b)):
-            uniform_(parameter, -bound, bound, generator)
-        with torch.no_grad():
-            if ranges.feedback and not self.weight_hh.is_meta:
-                V = self.weight_ih.to("cpu", torch.float64)
-                W = -ranges.feedback * V @ torch.linalg.pinv(V)
-                self.weight_hh[:, : self.hidden_size] += W.to(self.weight_hh)
-
     @torch.no_grad()
     def _reset_scaled(self, generator: torch.Generator | None) -> None:
+        if self.weight_hh.is_meta:
+            return  # the scales are computed on the CPU, and take as much memory as the weights
         scales = _scaling.weight_scales(Oscillators(**self.initial_constants), self.damping, self.hidden_size)
         for name, value in scales._asdict().items():
             getattr(self, name).copy_(value)
@@ -397,34 +379,20 @@ class CoRNNCell(nn.Module):
     def _spectrum(self) -> Tensor:
         """Return `functional.spectrum` of the constants, (10, hidden); it is computed again when they change."""
         constants = self.oscillators()
-        if (
-            self.trainable
-            or wants_gradient(constants)
-            or not is_eager(constants)
-            or any(value.is_inference() for value in constants)
-            or (constants.dt.is_cuda and torch.cuda.is_current_stream_capturing())  # a graph must not depend on a cache
-        ):
-            return self._compute_spectrum(constants)
-        # A cache for these tensors. It holds them, so that no other tensor gets their address; PyTorch counts changes.
-        known, state = self._known_spectrum, [(value.data_ptr(), value._version) for value in constants]
-        if known is None or known[1] != state or any(a is not b for a, b in zip(known[0], constants, strict=True)):
-            with torch.inference_mode(False), torch.no_grad():
-                known = self._known_spectrum = constants, state, self._compute_spectrum(constants)
-        return known[2]
-
-    def _compute_spectrum(self, constants: Oscillators) -> Tensor:
-        spectrum = torch.stack(functional.spectrum(*constants, damping=self.damping))
-        return spectrum.to(constants.dt.dtype)
+        if self.trainable or not is_cacheable(constants):
+            return compute_spectrum(constants, self.damping)
+        if self._known_spectrum is None or not self._known_spectrum.is_of(constants):
+            self._known_spectrum = KnownSpectrum.compute(constants, self.damping)
+        return self._known_spectrum.spectrum
 
     def __getstate__(self) -> dict:
         return {**super().__getstate__(), "_known_spectrum": None}  # pyright: ignore[reportAttributeAccessIssue]
 
     def extra_repr(self) -> str:
         """Return constants and options for `repr`."""
-        constants = ", ".join(f"{name}={_format(value)}" for name, value in self.oscillators()._asdict().items())
         options = [f"init={self.init!r}"] if self.init == SCALED else []
         options += [f"damping={self.damping!r}"] if self.damping != "explicit" else []
         options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
         options += [f"trainable={self.trainable}"] if self.trainable else []
         options += [] if self.bias is not None else ["bias=False"]
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", constants, *options])
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", format_constants(self.oscillators()), *options])

@@ -23,7 +23,7 @@ from cornn._stacking import Stack
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
-__all__ = ["Layer", "Scaling", "Stream", "open_stream", "unpack_state"]
+__all__ = ["Layer", "Scaling", "Stream", "check_not_negative", "open_stream", "unpack_state"]
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,7 @@ class Stream:
                     f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}, this stream expects {value.dtype} "
                     f"of shape {value.shape}: the state belongs to another model"
                 )
+        check_not_negative(arrays, "steps")
         self._state[...], self._seen[:] = arrays["state"], arrays["seen"]
         self._answer[...] = arrays["answer"]
         self.steps = int(arrays["steps"][0])
@@ -307,6 +308,15 @@ def unpack_state(state: bytes | bytearray | memoryview) -> dict[str, NDArray]:
         return load(bytes(state))
     except SafetensorError as error:
         raise ValueError(f"this is not a stream's state: {error}") from error
+
+
+def check_not_negative(state: Mapping[str, NDArray], name: str) -> None:
+    """Raise ValueError if a number of steps, or a time, in the state of a stream is negative or NaN."""
+    if not (state[name] >= 0).all():
+        raise ValueError(
+            f"{name} is {state[name].min()}, it must be at least 0: the state is damaged, pass what `state` or "
+            "`to_bytes` returned"
+        )
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
@@ -201,6 +203,18 @@ def test_a_stream_gives_what_predict_gives(scaling, timed):
     for t in range(15):
         labels = many(values[:, t], None if spans is None else spans[:, t])
     np.testing.assert_array_equal(labels, fitted.predict(values, timespans=spans))
+
+
+@pytest.mark.parametrize(("name", "number"), [("steps", -1), ("elapsed", -0.5), ("elapsed", np.nan)])
+def test_a_stream_rejects_a_state_with_negative_numbers_of_steps(name, number):
+    values = np.random.default_rng(0).normal(size=(40, 15, 2))
+    stream = CoRNNClassifier(**SMALL, causal=True).fit(values, np.arange(40) % 3).stream()
+    stream(values[0, 0])
+    before = stream.to_bytes()
+    state = load_arrays(before)
+    with pytest.raises(ValueError, match=f"{name} is .*, it must be at least 0"):
+        stream.restore(save(state | {name: np.full_like(state[name], number)}))
+    assert stream.to_bytes() == before
 
 
 def test_the_transformer_reads_aeons_order_of_axes():

@@ -1,9 +1,16 @@
 """What a fitted estimator remembers about its input: names of columns; and whether it is fitted."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
+from cornn import estimators
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, OscillatorBank, Series, load
 from cornn.export.load import wrap_model
 
@@ -102,6 +109,26 @@ def test_features_of_a_long_frame_are_indexed_by_its_ids(name):
     assert bank.ids(frame).tolist() == found.index.tolist()
     np.testing.assert_array_equal(found, expected)
     assert found.columns.tolist() == bank.get_feature_names_out().tolist()
+
+
+def test_the_container_of_features_follows_scikit_learn():
+    frame = CONTAINERS["long"]
+    bank = OscillatorBank(neurons=16, random_state=0, id_column="id").fit(frame)
+    assert isinstance(bank.transform(frame), np.ndarray)
+    with config_context(transform_output="pandas"):
+        assert bank.transform(frame).index.name == "id"
+        assert isinstance(bank.set_output(transform="default").transform(frame), np.ndarray)
+    found = clone(bank.set_output(transform="pandas")).fit_transform(frame)
+    assert (found.index.name, len(found)) == ("id", SEQUENCES)
+    assert make_pipeline(bank).set_output(transform="pandas").fit_transform(frame).equals(found)
+    plain = bank.set_output(transform="pandas").transform(VALUES)
+    assert plain.index.tolist() == list(range(SEQUENCES))
+
+
+def test_only_public_modules_of_scikit_learn_are_used():
+    private = re.compile(r"(from|import) sklearn[\w.]*\._|from sklearn[\w.]* import .*\b_")
+    sources = Path(estimators.__file__).parent.rglob("*.py")
+    assert not [path for path in sources if private.search(path.read_text(encoding="utf8"))]
 
 
 def test_a_target_among_the_steps_is_an_error():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cornn.estimators import CoRNNClassifier, CoRNNRegressor
+from cornn.estimators.bank_inputs import LONGEST
 from cornn.export import TrainedBank, TrainedModel, wrap_model
 from cornn.export.c import COptions, host, to_c
 from cornn.export.c.bank import LIMIT, measure_memory
@@ -106,6 +107,17 @@ def test_times_in_c(tmp_path, kind, even):
         assert_close(found[:, 0], fitted.predict(values, timespans=spans))
 
 
+@needs_compiler
+def test_the_longest_gap_in_c_is_that_of_python(tmp_path, monkeypatch):
+    values, spans = uneven_waves(even=False)
+    fitted = CoRNNRegressor(**SMALL, causal=True).fit(values, Y, timespans=spans)
+    for number, longest in enumerate((LONGEST, 12.0)):
+        monkeypatch.setattr("cornn.export.c.bank.LONGEST", longest)
+        monkeypatch.setattr("cornn.estimators.bank_inputs.LONGEST", longest)
+        to_c(fitted, tmp_path / str(number))  # compares the C code with Python
+        assert f"#define LONGEST_GAP {longest!r} " in (tmp_path / str(number) / "model.c").read_text()
+
+
 @pytest.mark.parametrize(("kind", "even"), [(CoRNNClassifier, True), (CoRNNRegressor, False)])
 def test_times_in_onnx(tmp_path, kind, even):
     pytest.importorskip("onnxruntime")
@@ -125,7 +137,7 @@ def test_times_in_onnx(tmp_path, kind, even):
         found = session.run(None, {"input": values, "timespans": spans})[0]
         spans[:, 4] = 1e30
         assert_close(found, answer(values, timespans=spans))
-    with pytest.raises(ValueError, match="without times: omit timespans"):
+    with pytest.raises(ValueError, match=r"without times: omit `timespans=True`"):
         to_onnx(kind(**SMALL).fit(values, Y), tmp_path / "other.onnx", OnnxOptions(timespans=True))
 
 
@@ -211,7 +223,7 @@ def test_onnx_answers_as_python_does(tmp_path, settings, kind, capfd):
         np.testing.assert_array_equal(found.argmax(1), fitted.predict(values))
     else:
         np.testing.assert_allclose(found, fitted.predict(values), atol=0.02)
-    with pytest.raises(ValueError, match="omit state"):
+    with pytest.raises(ValueError, match="omit `state=True`"):
         to_onnx(fitted, tmp_path / "other.onnx", OnnxOptions(state=True))
 
 

@@ -106,6 +106,9 @@ def test_errors_are_one_line(cornn, tmp_path):
     code, _, err = cornn("export", "here", "--to", "hub", "--state")
     assert code == 2
     assert "--state is only for --to onnx: omit it" in err
+    cornn("train", "adding", *SHORT, "--model", "lstm", "--out", "untimed")
+    code, _, err = cornn("export", "untimed", "--to", "onnx", "--timespans")
+    assert (code, err) == (2, "cornn: LSTM has no time step: omit --timespans\n")
     (tmp_path / "here/model.safetensors").unlink()
     code, _, err = cornn("export", "here", "--to", "onnx")
     assert code == 2

@@ -186,12 +186,16 @@ REFUSED = {
     "encoder": (lambda: model_of(encoder=nn.Bilinear(1, 1, 1)), {}, "cannot export the encoder Bilinear"),
     "half": (lambda: model_of().half(), {}, "is torch.float16, but the ONNX export needs float32 or float64"),
     "double": (lambda: model_of(nn.GRU).double(), {}, r"no GRU in float64: convert the model with model.float\(\)"),
-    "lengths": (lambda: model_of(read="every"), {"lengths": True}, "at every step does not use lengths"),
-    "state": (lambda: model_of(read="mean"), {"state": True}, "needs the whole sequence: omit state"),
+    "lengths": (
+        lambda: model_of(read="every"),
+        {"lengths": True},
+        "at every step does not use lengths: omit `lengths=True`",
+    ),
+    "state": (lambda: model_of(read="mean"), {"state": True}, "needs the whole sequence: omit `state=True`"),
     "timespans": (
         lambda: model_of(nn.LSTM),
         {"timespans": True},
-        "factors on dt, which LSTM does not have",
+        "LSTM has no time step: omit `timespans=True`",
     ),
     "kind": (lambda: CoRNN(3, 8), {}, "cannot export a CoRNN: pass a SequenceModel"),
     "unfitted": (CoRNNClassifier, {}, "cannot export a CoRNNClassifier: pass"),
@@ -248,7 +252,7 @@ def test_a_regressor_answers_in_its_own_unit(tmp_path, numbers):
     short, gaps = ([own[:n] for own, n in zip(part, lengths, strict=True)] for part in (X, spans))
     want = regressor.predict(short, timespans=gaps)
     assert_near(ran(tmp_path / "model.onnx", input=X, lengths=lengths, timespans=spans)["prediction"], want)
-    with pytest.raises(ValueError, match="a bidirectional network needs the whole sequence: omit state"):
+    with pytest.raises(ValueError, match="a bidirectional network needs the whole sequence: omit `state=True`"):
         to_onnx(regressor, tmp_path / "model.onnx", OnnxOptions(state=True))
 
 
@@ -270,7 +274,7 @@ def test_a_forecaster_goes_on_from_the_last_known_values(tmp_path):
     written = to_onnx(forecaster, tmp_path / "model.onnx")
     assert written.outputs == {"prediction": ["batch", 4, 2]}
     assert_near(ran(tmp_path / "model.onnx", input=X)["prediction"], forecaster.predict(X))
-    with pytest.raises(ValueError, match="fitted without times: omit timespans"):
+    with pytest.raises(ValueError, match="fitted without times: omit `timespans=True`"):
         to_onnx(forecaster, tmp_path / "model.onnx", OnnxOptions(timespans=True))
 
 

@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 from cornn._random import generator
 from cornn.theory import claims, energy, gradients, hypotheses, measure, network
 from cornn.theory import counterexamples as against
+from cornn.theory._growing_gradients import growing_network, hub_network
 from cornn.theory.measure import lyapunov_exponents, simulate
 from cornn.theory.ode import flow
 from cornn.theory.register import REGISTER, conditions
@@ -45,13 +46,13 @@ def test_statement_is_complete(statement):
 
 def test_counterexamples_meet_the_hypotheses_they_are_about():
     """A counterexample that misses a hypothesis shows nothing."""
-    one = against._make_growing("implicit")
+    one = growing_network("implicit")
     assert one.paper_case
     assert hypotheses.largest_r(one) >= 0.5 - 1e-12
-    hub = against._hub(20, 0.05)
+    hub = hub_network(20, 0.05)
     assert hub.paper_case
     assert hypotheses.largest_r(hub) >= 1 - 1e-12
-    explicit = against._make_growing("explicit")
+    explicit = growing_network("explicit")
     assert hypotheses.smallest_constant(explicit, 0.5) <= 1 + 1e-12
     assert (explicit.dt < energy.paper_step_limit(explicit)).all()
 

@@ -94,7 +94,8 @@ class ExpRNNCell(Cell):
         fill_(self.weight_ih, lambda fresh: fresh.normal_(0.0, (2 / self.input_size) ** 0.5, generator=generator))
         if self.bias is not None:
             uniform_(self.bias, -0.01, 0.01, generator)
-        self._start(self._blocks(generator))
+        if not self.weight_hh.is_meta:  # the blocks are drawn on the CPU, in a matrix of hidden_size**2 numbers
+            self._start(self._blocks(generator))
 
     def _blocks(self, generator: torch.Generator | None) -> Tensor:
         """Draw the upper triangle of the initial skew-symmetric matrix, in double precision."""

@@ -24,6 +24,7 @@ from cornn.engine.contract import (
     wants_gradient,
 )
 from cornn.engine.gemms import apply_scales
+from cornn.engine.misuse import find_misuse
 from cornn.engine.op import BACKENDS, options, recurrence
 from cornn.engine.second_order import by_autograd, reference
 from cornn.engine.updates import (
@@ -178,8 +179,27 @@ def run(
         The output of every step, shape `(time, batch, hidden)`, and the parts of the state after each sequence's last
         step, each of shape `(1, batch, hidden)`. They share no memory that anybody else sees, as the state of
         `nn.LSTM` does not.
+
+    Raises:
+        TypeError: If an argument is not a tensor, not an update, or not `Scales`.
+        ValueError: If a tensor does not have the expected shape, device or type.
+        RuntimeError: If the named backend cannot run this problem.
     """
     given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    try:
+        return _run(given, scales, update, every, backend, precision)
+    except (AttributeError, AssertionError, IndexError, TypeError, RuntimeError) as error:
+        # Looking for wrong arguments only after a failure costs valid calls nothing.
+        misuse = find_misuse(given, scales, update, backend, precision)
+        if misuse is None:
+            raise
+        raise misuse from error
+
+
+def _run(
+    given: Given, scales: Scales | None, update: Update, every: bool, backend: str, precision: str
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    input, weight, timespans = given.input, given.weight, given.timespans
     if scales is not None and wants_gradient(scales):
         given, scales = apply_scales(given, scales), None  # the backends have no gradients of scales
     if timespans is not None and not update.timed:

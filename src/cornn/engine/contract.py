@@ -36,6 +36,8 @@ __all__ = [
     "wants_gradient",
 ]
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 PRECISIONS = ("exact", "tf32", "bf16")
 """Precisions of the products of the steps; "exact" is the type of the input."""
 
@@ -202,12 +204,16 @@ def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
 
 
 def check(update: Update, given: Given) -> None:
-    """Raise ValueError for wrong shapes, devices and types, with which kernels would read beyond a tensor's end."""
+    """Raise an error for wrong shapes, devices and types, with which kernels would read beyond a tensor's end."""
     input, state, input_weight, bias, weight, parameters, timespans, lengths = given
     shape, group, hidden = input.shape, weight.shape[:-2], weight.shape[-2] // update.products
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
     if len(shape) != len(group) + 3:
-        raise ValueError(f"input has shape {tuple(shape)}, expected (time, batch, features), time-major and batched")
+        layout = "(time, group, batch, features)" if group else "(time, batch, features)"
+        remedy = "add dimensions with unsqueeze" if len(shape) < len(group) + 3 else "join dimensions with flatten"
+        raise ValueError(
+            f"input has shape {tuple(shape)}, expected {layout} for a weight of shape {tuple(weight.shape)}: {remedy}"
+        )
     if not features or not hidden:  # empty arrays have no address, and kernels would take them for absent ones
         raise ValueError(f"input has {features} features for {hidden} neurons: pass at least one of each")
     if input_weight is None and features != drives:
@@ -224,15 +230,28 @@ def check(update: Update, given: Given) -> None:
         check_tensor("timespans", timespans, (shape[0], *batch), input)
     if lengths is not None:
         check_tensor("lengths", lengths, tuple(batch), lengths)
+        if lengths.dtype not in INTEGERS:
+            raise ValueError(f"lengths are {lengths.dtype}, expected integers: convert them with .long()")
 
 
 def check_scales(given: Given, scales: Scales) -> None:
-    """Raise ValueError unless each scale has the shape of its weight: some kernels multiply while they read."""
+    """Raise ValueError unless each scale has shape, device and type of its weight: kernels multiply while they read."""
+    input, _, input_weight, bias, weight, *_ = given
+    device, dtype = input.device, input.dtype
+    for tensor, scale in ((input_weight, scales[0]), (bias, scales[1]), (weight, scales[2])):
+        if tensor is not None and (scale.shape != tensor.shape or scale.dtype is not dtype or scale.device != device):
+            _reject_scale(given, scales)
+
+
+def _reject_scale(given: Given, scales: Scales) -> None:
     for name, weight, scale in zip(Scales._fields, given[2:5], scales, strict=True):
-        if weight is not None and scale.shape != weight.shape:
+        if weight is None:
+            continue
+        if scale.shape != weight.shape:
             raise ValueError(
                 f"the scale of {name} has shape {tuple(scale.shape)}, expected {tuple(weight.shape)}: use expand_as"
             )
+        check_tensor(f"the scale of {name}", scale, tuple(weight.shape), given.input)
 
 
 def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> None:

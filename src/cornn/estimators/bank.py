@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import Argument, ArgumentError, to_names
@@ -168,7 +167,18 @@ def _draw_levels(
     return np.ascontiguousarray(levels.transpose(1, 0, 2), np.float32)
 
 
-class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
+class _Container(TransformerMixin):
+    """Put features into the container of `set_output`, with consecutive numbers as the index of its rows.
+
+    scikit-learn wraps the `transform` of each transformer for this, and has no public function that returns the
+    setting.
+    """
+
+    def transform(self, features: NDArray) -> Any:
+        return features
+
+
+class OscillatorBank(SequenceReader, _Container, BaseEstimator):
     """Turn sequences into features: the pooled states of untrained, uncoupled oscillators.
 
     Every neuron is coRNN's y and z with W = W_z = 0, driven by tanh(gain v . u + b) with a random projection v of a
@@ -275,15 +285,15 @@ class OscillatorBank(SequenceReader, TransformerMixin, BaseEstimator):
         """
         sequences = self._read_new(X, timespans)
         features = self.bank_.features(sequences, str(resolve_device(self.device)))
-        if self._is_long(X) and _get_output_config("transform", self)["dense"] == "pandas":
-            return self._index_by_id(features, X)
-        return features
+        return self._index_by_id(super().transform(features), X) if self._is_long(X) else features
 
-    def _index_by_id(self, features: NDArray[np.float32], X: Any) -> Any:
-        """Return a DataFrame by the ids: scikit-learn would give it the index of X, which has one row per sample."""
+    def _index_by_id(self, features: Any, X: Any) -> Any:
+        """Index a DataFrame by the ids: scikit-learn would give it the index of X, which has one row per sample."""
         import pandas
 
-        return pandas.DataFrame(features, index=pandas.Index(self.ids(X), name=self._flatten_index(X)[1].id))
+        if isinstance(features, pandas.DataFrame):
+            features.index = pandas.Index(self.ids(X), name=self._flatten_index(X)[1].id)
+        return features
 
     def fit_transform(self, X: Any, y: Any = None, *, timespans: Any = None) -> Any:
         """Fit to sequences and compute their features.

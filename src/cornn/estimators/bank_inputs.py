@@ -22,7 +22,7 @@ PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the 
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
 FARTHEST = 1e100  # of a standardised value, so that squares are finite
-LONGEST = 1e9  # steps of a gap, as in the C code; longer ones count as this many, so that their squares are finite
+LONGEST = 1e9  # steps of a gap; longer ones count as this many: their squares are finite, and the C code needs 32 bits
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -40,7 +40,7 @@ class BankInputs:
         scale: Standard deviation of each feature.
         step: Root mean square of the differences of each feature.
         unit: Median time between samples, which counts as one step; None if there are no times. A time that is unknown,
-            or 0 before the first sample, counts as one step too; one of more than 1e9 steps counts as 1e9.
+            or 0 before the first sample, counts as one step too; one of more than `LONGEST` steps counts as so many.
         views: The views, in the order of the channels.
     """
 

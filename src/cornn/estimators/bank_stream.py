@@ -11,7 +11,7 @@ from cornn.engine.bank import Memory, Sequences, pool
 from cornn.estimators.bank_inputs import RunningInputs, complete_spans
 from cornn.estimators.bank_model import BankModel
 from cornn.estimators.times import scale_timespan
-from cornn.streaming import unpack_state
+from cornn.streaming import check_not_negative, unpack_state
 
 __all__ = ["BankStream"]
 
@@ -93,5 +93,7 @@ class BankStream:
                 raise ValueError(f"this is not a stream's state: {name!r} is missing")
             if restored[name].shape != value.shape or restored[name].dtype != value.dtype:
                 raise ValueError(f"{name} has shape {restored[name].shape}: the state belongs to another model")
+        for name in ("steps", "elapsed"):
+            check_not_negative(restored, name)
         self._inputs.restore(restored)
         self._memory = Memory(restored["bank"].copy(), restored["elapsed"].copy())

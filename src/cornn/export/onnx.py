@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import write_atomically, write_errors
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
@@ -22,7 +23,7 @@ __all__ = ["OnnxExport", "OnnxOptions", "build_graph", "to_onnx"]
 
 NUMBERS = {"float32": FLOAT, "float64": DOUBLE}
 """Name of a NumPy type -> its number in ONNX."""
-UNTIMED = "this estimator was fitted without times: omit timespans"
+UNTIMED = ("this estimator was fitted without times: omit ", Argument("timespans", True))
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,11 @@ class OnnxExport:
     deviation: float  # largest deviation from PyTorch, relative to the largest value
 
 
-def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) -> OnnxExport:  # noqa: B008
+def to_onnx(model: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) -> OnnxExport:  # noqa: B008
     """Export a model to ONNX, after checking it in onnxruntime against PyTorch.
 
     Args:
-        given: A `SequenceModel`, a fitted estimator, or a model from `cornn.export.load_model`.
+        model: A `SequenceModel`, a fitted estimator, or a model from `cornn.export.load_model`.
         path: The file to write.
         options: Optional inputs and outputs.
 
@@ -67,15 +68,16 @@ def to_onnx(given: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
     """
     from cornn.export.check import check
 
-    trained = wrap_model(given)
+    trained = wrap_model(model)
     if isinstance(trained, TrainedBank):
         from cornn.export.onnx_bank import build_bank_graph, check_bank
 
         if options.state or options.lengths:
-            raise ValueError("an oscillator bank reads whole sequences in ONNX: omit state and lengths")
+            name = "state" if options.state else "lengths"
+            raise ArgumentError("an oscillator bank reads whole sequences in ONNX: omit ", Argument(name, True))
         bank = trained.estimator
         if options.timespans and bank.bank_.bank.inputs.unit is None:
-            raise ValueError(UNTIMED)
+            raise ArgumentError(*UNTIMED)
         content, inputs, outputs = build_bank_graph(bank)
         return _finish(Path(path), content, inputs, outputs, check_bank(content, bank))
     options = validate_options(trained, options)
@@ -105,17 +107,19 @@ def validate_options(trained: TrainedModel, options: OnnxOptions) -> OnnxOptions
     if isinstance(layer, nn.RNNBase) and model.head.weight.dtype == torch.float64:
         raise ValueError(f"onnxruntime has no {type(layer).__name__} in float64: convert the model with model.float()")
     if options.lengths and model.read == "every":
-        raise ValueError("a model that is read at every step does not use lengths: omit them")
+        raise ArgumentError("a model that is read at every step does not use lengths: omit ", Argument("lengths", True))
     if options.state and model.read == "mean":
-        raise ValueError("a model that reads the mean of all steps needs the whole sequence: omit state")
+        raise ArgumentError(
+            "a model that reads the mean of all steps needs the whole sequence: omit ", Argument("state", True)
+        )
     if options.timespans and not isinstance(layer, CoRNN):
-        raise ValueError(f"timespans are factors on dt, which {type(layer).__name__} does not have: omit them")
+        raise ArgumentError(f"{type(layer).__name__} has no time step: omit ", Argument("timespans", True))
     if trained.estimator is not None:
         timed = trained.estimator.preparation_.unit is not None
         if options.timespans and not timed:
-            raise ValueError(UNTIMED)
+            raise ArgumentError(*UNTIMED)
         if options.state and layer.bidirectional:
-            raise ValueError("a bidirectional network needs the whole sequence: omit state")
+            raise ArgumentError("a bidirectional network needs the whole sequence: omit ", Argument("state", True))
         return replace(options, timespans=timed)
     return options
 

@@ -7,81 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from cornn.theory import _conditions as hypothesis
+from cornn.theory import _growing_gradients as growth
 from cornn.theory import counterexamples as against
+from cornn.theory._conditions import Condition
+from cornn.theory._counterexample import Counterexample
 from cornn.theory._network import Network
-from cornn.theory.counterexamples import Counterexample
-from cornn.theory.energy import paper_step_limit
-from cornn.theory.hypotheses import left_sides, row_sums
 
 __all__ = ["REGISTER", "Condition", "Statement", "conditions"]
 
 Verdict = Literal["proven", "no counterexample", "vacuous", "false"]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A hypothesis evaluated for a network.
-
-    Attributes:
-        name: The hypothesis, in words.
-        value: Its left side.
-        limit: Its right side.
-        numeric: Whether `value` and `limit` are worth printing; otherwise only whether the hypothesis holds.
-    """
-
-    name: str
-    value: float
-    limit: float
-    numeric: bool = True
-
-    @property
-    def holds(self) -> bool:
-        """Whether `value` is at most `limit`."""
-        return self.value <= self.limit
-
-
-def _setting(network: Network, steps: int) -> Condition:
-    name = "setting of the main text (gamma = epsilon = 1, implicit damping, tanh)"
-    return Condition(name, float(not network.paper_case), 0.0, numeric=False)
-
-
-def _unit_time(network: Network, steps: int) -> Condition:
-    return Condition("steps dt <= 1", steps * network.dt.max().item(), 1.0)
-
-
-def _step_limit(network: Network, steps: int) -> Condition:
-    name = "dt <= (2 epsilon - 1) / (gamma + epsilon^2), eq:ndt"
-    if network.damping == "implicit":
-        name = "dt <= (2 epsilon - 1) / gamma, eq:dt"
-    limit = paper_step_limit(network)
-    worst = (network.dt - limit).argmax()
-    return Condition(name, network.dt[worst].item(), limit[worst].item())
-
-
-def _enough_damping(network: Network, steps: int) -> Condition:
-    return Condition("1/2 <= epsilon", 0.5, network.epsilon.min().item())
-
-
-def _weights(network: Network, r: float, limit: str) -> Condition:
-    """Compare the row of W and W_z that exceeds dt**r the most, or comes closest to it."""
-    rows, limits = left_sides(network), network.dt**r
-    worst = (rows / limits).argmax()
-    name = f"eta <= {limit}, " + ("eq:assm" if network.damping == "implicit" else "eq:nassm with C = 1")
-    return Condition(name, rows[worst].item(), limits[worst].item())
-
-
-def _half(network: Network, steps: int) -> Condition:
-    return _weights(network, 0.5, "dt^(1/2)")
-
-
-def _whole(network: Network, steps: int) -> Condition:
-    return _weights(network, 1.0, "dt")
-
-
-def _damped_weights(network: Network, steps: int) -> Condition:
-    rows = row_sums(network.W) + row_sums(network.W_z)
-    worst = (rows - network.epsilon).argmax()
-    return Condition("||W|| + ||W_z|| <= epsilon", rows[worst].item(), network.epsilon[worst].item())
 
 
 @dataclass(frozen=True)
@@ -118,7 +53,7 @@ REGISTER = (
         "|y_n|^2 + |z_n|^2 <= m n dt for gamma = epsilon = 1, implicit damping",
         "proven",
         "It even holds per neuron, beyond t = 1, and for all weights. Only its last inequality, <= m, needs n dt <= 1.",
-        (_setting, _step_limit),
+        (hypothesis.setting, hypothesis.step_limit),
     ),
     Statement(
         "prop:en1, eq:nenb",
@@ -126,21 +61,21 @@ REGISTER = (
         "proven",
         "For a single step eq:ndt is also necessary. With the rate instead of 1, the bound holds up to "
         "dt < 2 epsilon / (gamma + epsilon^2), for any epsilon > 0.",
-        (_step_limit, _enough_damping),
+        (hypothesis.step_limit, hypothesis.enough_damping),
     ),
     Statement(
         "eq:ndt1",
         "eq:nenb for dt <= min(c / epsilon, ((2 - c) epsilon - 1) / gamma), some c > 0",
         "proven",
         "The best c gives eq:ndt.",
-        (_step_limit,),
+        (hypothesis.step_limit,),
     ),
     Statement(
         "eq:dt",
         "eq:nenb with implicit damping for dt < (2 epsilon - 1) / gamma",
         "proven",
         "For a single step this is also necessary.",
-        (_step_limit,),
+        (hypothesis.step_limit,),
     ),
     Statement(
         "after eq:dt",
@@ -154,7 +89,7 @@ REGISTER = (
         "the energy of the difference of the states under two inputs is at most 4 m n dt",
         "proven",
         "It also holds for chaotic networks.",
-        (_step_limit,),
+        (hypothesis.step_limit,),
     ),
     Statement(
         "after prop:2",
@@ -169,14 +104,14 @@ REGISTER = (
         "the ODE: |y|^2 <= m t / gamma and |z|^2 <= m t for epsilon >= 1/2",
         "proven",
         "gamma y^2 + z^2 <= t / (2 epsilon) for each neuron and every epsilon > 0 is sharper.",
-        (_enough_damping,),
+        (hypothesis.enough_damping,),
     ),
     Statement(
         "prop:n2, eq:nbd2",
         "the ODE: the squared differences of the states under two inputs are at most 4 m t / gamma and 4 m t",
         "proven",
         "The bound 4 t / (2 epsilon) on the energy of the difference, for each neuron, is sharper.",
-        (_enough_damping,),
+        (hypothesis.enough_damping,),
     ),
     Statement(
         "after prop:n2",
@@ -191,7 +126,7 @@ REGISTER = (
         "the ODE's gradients: |y_theta|^2 + |z_theta|^2 / gamma <= start e^(Ct) + m t^2 / (2 gamma^2)",
         "false",
         "The forcing grows as well. With e^(Ct) on both terms it is proven.",
-        (_damped_weights, _enough_damping),
+        (hypothesis.damped_weights, hypothesis.enough_damping),
         (against.ode_gradient_grows,),
     ),
     Statement(
@@ -200,7 +135,7 @@ REGISTER = (
         "false",
         "It fails before training for every task of the paper except adding at T = 5000. The formula is for gamma = "
         "epsilon = 1 with implicit damping, which no experiment uses.",
-        (_half,),
+        (hypothesis.half,),
         (against.assumption_at_the_start,),
     ),
     Statement(
@@ -214,23 +149,23 @@ REGISTER = (
         "||dX_n/dX_k|| <= (1 + 3 dt^r)^(n - k) under eq:assm",
         "proven",
         "`step_norm` is the smallest bound of this kind and needs no hypothesis.",
-        (_setting, _half),
+        (hypothesis.setting, hypothesis.half),
     ),
     Statement(
         "eq:norm2, last part",
         "(1 + 3 dt^r)^(n - k) is about 1 + 3 (n - k) dt^r",
         "false",
         "At r = 1/2 and t = 1, 3 (n - k) dt^r equals 3 / sqrt(dt), which is not small.",
-        (_setting, _half),
-        (against.growing_product,),
+        (hypothesis.setting, hypothesis.half),
+        (growth.growing_product,),
     ),
     Statement(
         "after eq:norm2",
         "||dX_n/dX_k|| is about 1, independently of k",
         "false",
         "eq:norm2 is an upper bound only, and a weak one at r = 1/2. The norm can be far above 1 and far below it.",
-        (_setting, _half),
-        (against.product_far_above_one, against.product_far_below_one),
+        (hypothesis.setting, hypothesis.half),
+        (growth.product_far_above_one, growth.product_far_below_one),
     ),
     Statement(
         "eq:norm20",
@@ -238,16 +173,16 @@ REGISTER = (
         "false",
         "The approximation of the product fails at r = 1/2. The first factor must be a sum over neurons, not a "
         "maximum: this fails at r = 1 as well.",
-        (_setting, _half),
-        (against.growing_lag_gradient, against.hub_lag_gradient),
+        (hypothesis.setting, hypothesis.half),
+        (growth.growing_lag_gradient, growth.hub_lag_gradient),
     ),
     Statement(
         "eq:norm3",
         "|dE_n^(k)/dW| <= (m sqrt(n k) dt + |target| sqrt(m k dt)) (1 + 3 (n - k) dt^r) delta dt",
         "false",
         "Derived from eq:norm20.",
-        (_setting, _half, _unit_time),
-        (against.growing_weight_gradient,),
+        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (growth.growing_weight_gradient,),
     ),
     Statement(
         "eq:norm30",
@@ -255,32 +190,32 @@ REGISTER = (
         "false",
         "At short lags the product is harmless; what fails is the maximum over neurons in place of the sum, and only "
         "with many neurons.",
-        (_setting, _half, _unit_time),
-        (against.hub_early_gradient,),
+        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (growth.hub_early_gradient,),
     ),
     Statement(
         "eq:norm4",
         "|dE_n^(k)/dW| <= 3 delta dt^(r + 1/2) (m + sqrt(m) |target|) for k much smaller than n",
         "false",
         "Derived from eq:norm3.",
-        (_setting, _half, _unit_time),
-        (against.growing_late_gradient,),
+        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (growth.growing_late_gradient,),
     ),
     Statement(
         "eq:norm5",
         "|dE_n^(k)/dtheta| <= 3 delta dt (m + sqrt(m) |target|)",
         "false",
         "Derived from eq:norm20.",
-        (_setting, _half, _unit_time),
-        (against.growing_step_gradient,),
+        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (growth.growing_step_gradient,),
     ),
     Statement(
         "eq:norm6",
         "|dE_n/dtheta| <= 3 delta t_n (m + sqrt(m) |target|)",
         "false",
         "Derived from eq:norm20.",
-        (_setting, _half, _unit_time),
-        (against.growing_sum_gradient,),
+        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (growth.growing_sum_gradient,),
     ),
     Statement(
         "prop:3, eq:gbd",
@@ -288,16 +223,16 @@ REGISTER = (
         "false",
         "False at r = 1/2 with one neuron, and at r = 1 with 2,500 neurons and targets above 300. "
         "`loss_gradient_bounds` is a valid bound.",
-        (_setting, _half, _unit_time),
-        (against.growing_loss_gradient, against.hub_loss_gradient),
+        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (growth.growing_loss_gradient, growth.hub_loss_gradient),
     ),
     Statement(
         "prop:n3, eq:ngbd",
         "|dE/dtheta| <= 3 C (m + Y sqrt(m)) / (2 gamma) under eq:nassm, explicit damping",
         "false",
         "See prop:3.",
-        (_step_limit, _half, _unit_time),
-        (against.growing_explicit_loss_gradient,),
+        (hypothesis.step_limit, hypothesis.half, hypothesis.unit_time),
+        (growth.growing_explicit_loss_gradient,),
     ),
     Statement(
         "eq:gd2, eq:gd3",
@@ -311,7 +246,7 @@ REGISTER = (
         "a formula for dX_n/dX_k, up to O(dt)",
         "false",
         "At a fixed lag in time, the remainder does not vanish with dt.",
-        (_setting, _whole),
+        (hypothesis.setting, hypothesis.whole),
         (against.representation_remainder,),
     ),
     Statement(
@@ -319,14 +254,14 @@ REGISTER = (
         "ours: the remainder of eq:vg2 is of order (t_n - t_k)^2",
         "no counterexample",
         "The formula is accurate at lags of a few steps.",
-        (_setting, _whole),
+        (hypothesis.setting, hypothesis.whole),
     ),
     Statement(
         "eq:vg4, eq:vg8",
         "a formula for dE_n^(k)/dW, up to O(dt^3)",
         "false",
         "Derived from eq:vg2. At long lags the remainder is as large as the leading terms.",
-        (_setting, _whole),
+        (hypothesis.setting, hypothesis.whole),
         (against.leading_gradient_remainder,),
     ),
     Statement(
@@ -335,14 +270,14 @@ REGISTER = (
         "proven",
         "For t <= 1, from the energy bound per neuron, without the assumption that y is of order sqrt(t). With u = b = "
         "0, as in prop:4, the slope is 1.",
-        (_setting, _whole, _unit_time),
+        (hypothesis.setting, hypothesis.whole, hypothesis.unit_time),
     ),
     Statement(
         "eq:vg11",
         "delta dt^2 slope y_n y_(k-1) is of order dt^(5/2)",
         "false",
         "y_(k-1) is at most of order (k dt)^2 near the start, not sqrt(k dt); with u = b = 0 it is 0.",
-        (_setting, _whole, _unit_time),
+        (hypothesis.setting, hypothesis.whole, hypothesis.unit_time),
         (against.early_term,),
     ),
     Statement(
@@ -350,7 +285,7 @@ REGISTER = (
         "C*, the sum of the products of C, is a multiple of the identity, of order n",
         "false",
         "W_z of order 1 acts for a time of order 1, so the off-diagonal entries are of order n as well.",
-        (_setting, _whole),
+        (hypothesis.setting, hypothesis.whole),
         (against.coupled_sum,),
     ),
     Statement(
@@ -358,7 +293,7 @@ REGISTER = (
         "delta dt^2 slope sum_l C*_(l i) y_n^l y_(k-1) is of order dt^(3/2), also from below",
         "false",
         "Derived from eq:vg12. The terms of the sum can cancel.",
-        (_setting, _whole),
+        (hypothesis.setting, hypothesis.whole),
         (against.cancelling_sum,),
     ),
     Statement(
@@ -374,7 +309,7 @@ REGISTER = (
         "vacuous",
         "u = b = 0 and a zero start give y = 0 at all times, which contradicts the assumption that y is of order "
         "sqrt(t). No drive makes y that large near t = 0: |y_n| <= dt^2 n (n + 1) / 2 in the first steps.",
-        (_setting, _whole, _unit_time),
+        (hypothesis.setting, hypothesis.whole, hypothesis.unit_time),
         (against.silent_state,),
     ),
     Statement(
@@ -383,7 +318,7 @@ REGISTER = (
         "false",
         "There is no such bound (prop:4). Each step's part of the gradient tends to dt times that of the ODE, so the "
         "discretisation adds nothing.",
-        (_setting, _whole),
+        (hypothesis.setting, hypothesis.whole),
         (against.gradient_of_ode,),
     ),
     Statement(
@@ -391,7 +326,7 @@ REGISTER = (
         "the same for explicit damping and any gamma, epsilon, of order dt^(3/2) / gamma",
         "vacuous",
         "See prop:4.",
-        (_step_limit, _whole),
+        (hypothesis.step_limit, hypothesis.whole),
         (against.silent_state,),
     ),
     Statement(

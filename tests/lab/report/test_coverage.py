@@ -8,8 +8,18 @@ import pytest
 
 import cornn
 from cornn.lab.recipes import PUBLISHED
-from cornn.lab.report import tables
-from cornn.lab.report.coverage import MEANINGS, _compare_lorenz, _cover_assumption, _variant, ablation_grid, items
+from cornn.lab.report import comparison, tables
+from cornn.lab.report.coverage import (
+    MEANINGS,
+    _compare_lorenz,
+    _cover_adding,
+    _cover_assumption,
+    _describe_rank,
+    _describe_solved,
+    _variant,
+    ablation_grid,
+    items,
+)
 from cornn.theory.register import REGISTER
 
 ROOT = Path(__file__).parents[3]
@@ -79,6 +89,28 @@ def test_the_grid_has_one_length_of_training():
     epochs, grid = ablation_grid(tables.group_runs(ROOT / "results", "noisy-cifar10"))
     assert grid
     assert epochs is not None
+
+
+def _describe_adding(contest):
+    runs = tables.longest_runs(ROOT / "results", "adding", "paper", length=500)
+    return _cover_adding(500, runs, contest)
+
+
+@pytest.mark.parametrize(
+    ("describe", "change", "lacking"),
+    [
+        (_describe_rank, lambda row: replace(row, entry=row.entry | {"finals": []}), "test result"),
+        (_describe_rank, lambda row: replace(row, name="lem"), "test result"),
+        (_describe_solved, lambda row: replace(row, name="lem"), "final run"),
+        (_describe_adding, lambda row: replace(row, name="lem"), "final run"),
+    ],
+    ids=["rank without tests", "rank", "solved", "adding"],
+)
+def test_a_contest_without_the_papers_cornn_is_an_error(describe, change, lacking):
+    contest = next(one for one in comparison.read(ROOT / "results") if one.name == "har2")
+    rows = tuple(change(row) if row.name == "cornn" else row for row in contest.rows)
+    with pytest.raises(ValueError, match=f"contest har2 has no {lacking} of cornn.*`cornn compare har2`"):
+        describe(replace(contest, rows=rows))
 
 
 @pytest.mark.parametrize("task", ["smnist", "psmnist"])

@@ -13,7 +13,7 @@ import cornn
 from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import write_errors, write_together
 from cornn.engine.bank import GROUP, Bank
-from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
+from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, LONGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
 from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
@@ -220,7 +220,7 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
     else:
         for name, (values, dtype) in _transition(bank).items():
             constants.add(name, values, dtype)
-        timed |= TIMED | {"times": render("bank_times.c.in", {"unit": repr(inputs.unit)})}
+        timed |= TIMED | {"times": render("bank_times.c.in", {"unit": repr(inputs.unit), "longest": repr(LONGEST)})}
     for name in ("gain", "bias"):
         constants.add(name, getattr(bank, name), "float32")
     constants.add("level", bank.levels, "float32")

@@ -151,6 +151,21 @@ class ContestResult:
     rows: tuple[ModelResult, ...]
     begun: tuple[str, ...]  # models without a final run yet
 
+    def find_row(self, model: str, *, tested: bool = False) -> ModelResult:
+        """Return the row of a model; with `tested` it needs a test result.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        row = next((row for row in self.rows if row.name == model and (row.tests or not tested)), None)
+        if row is None:
+            lacking = "test result" if tested else "final run"
+            raise ValueError(
+                f"the record of the contest {self.name} has no {lacking} of {model}, which the report needs: complete "
+                f"it with `cornn compare {self.name}`"
+            )
+        return row
+
     @property
     def budget(self) -> str:
         """The budget of every model, as text."""

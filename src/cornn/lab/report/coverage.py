@@ -130,16 +130,15 @@ def _cover_section_4(groups: dict[str, list[RunGroup]], contests: dict[str, Cont
 def _describe_rank(contest: ContestResult) -> str:
     """Return the place of coRNN with the paper's initialisation, by the mean test result."""
     tested = [row for row in contest.rows if row.tests]
-    better = sum(
-        _mean(row) > _mean(next(rank_row for rank_row in tested if rank_row.name == "cornn")) for row in tested
-    )
+    cornn = contest.find_row("cornn", tested=True)
+    better = sum(_mean(row) > _mean(cornn) for row in tested)
     budget = f"{contest.record['final']} {contest.record['unit']}"
     return f"number {better + 1} of {len(tested)} on {contest.name} after {budget}"
 
 
 def _describe_solved(contest: ContestResult) -> str:
     """Return how many seeds of coRNN with the paper's initialisation solve a task, with the budget."""
-    row = next(candidate for candidate in contest.rows if candidate.name == "cornn")
+    row = contest.find_row("cornn")
     budget = f"{contest.record['final']:,} {contest.record['unit']}"
     return f"solves {contest.name} from {row.solved_count} seeds within {budget}"
 
@@ -268,7 +267,7 @@ def _cover_adding(length: int, runs: Sequence[dict], long: ContestResult | None)
     note += f"in at most {limit} training steps"
     learns = solved == len(runs)
     if long is not None:
-        row = next(candidate for candidate in long.rows if candidate.name == "cornn")
+        row = long.find_row("cornn")
         steps = row.solved_steps or []
         note += f"; with constants chosen by {len(row.entry['trials'])} trials from {row.solved} at T = {length:,}"
         learns = learns or len(steps) == len(row.entry["finals"])
