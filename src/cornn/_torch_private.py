@@ -19,6 +19,7 @@ __all__ = [
     "current_transform_level",
     "find_apply",
     "find_tensors",
+    "has_hooks",
     "is_eager",
     "is_tested",
     "is_tracing",
@@ -126,6 +127,12 @@ def call_pre_hooks(module: nn.Module, input: Tensor) -> None:
         with_keywords = getattr(module, "_forward_pre_hooks_with_kwargs", {})
         for number, hook in hooks.items():
             hook(module, (input,), *([{}] if number in with_keywords else []))
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Return whether a call of the module would call hooks."""
+    names = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+    return any(getattr(module, name, None) for name in names)
 
 
 def without_history(tensor: Tensor) -> Tensor:
