@@ -219,6 +219,9 @@ def test_register_compares_code_and_reference(given, message):
     assert "fresh" not in engine.UPDATES
 
 
+TRAINED = torch.ones((), dtype=torch.float64, requires_grad=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -233,8 +236,17 @@ def test_register_compares_code_and_reference(given, message):
             r"returns h of shape \(1, 3\) for states of shape \(2, 3\)",
         ),
         ({"reference": lambda pre, h, gain: h.mul_(gain).add_(pre)}, "changes h in place: return new tensors"),
+        ({"reference": lambda pre, h, gain: (gain * pre).float()}, "returns h as torch.float32 for arguments of"),
+        (
+            {"reference": lambda pre, h, gain: gain * pre + TRAINED},
+            "a tensor that is trained, but not an argument.*make it one of the parameters",
+        ),
+        (
+            {"reference": lambda pre, h, gain: torch.where(torch.rand_like(h) < 0.1, h, gain * pre)},
+            "another h when it is called again: it must depend on its arguments alone, without random numbers",
+        ),
     ],
-    ids=["two states", "nothing", "a number", "a row", "in place"],
+    ids=["two states", "nothing", "a number", "a row", "in place", "another type", "a weight", "random"],
 )
 def test_register_checks_what_the_reference_returns(changes, message):
     """Without code too: a smaller tensor would be repeated without a word."""

@@ -241,13 +241,14 @@ def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delt
 
 
 def check_reference(update: Update) -> None:
-    """Raise ValueError unless the reference returns one new tensor per state, and leaves its arguments unchanged."""
+    """Raise ValueError unless the reference is a function of its arguments that returns one new tensor per state."""
     batch, hidden, random = 2, 3, torch.Generator().manual_seed(0)
     blocks = (*update.pre, *update.state)
     given = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
     given += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
     before = [x.clone() for x in given]
-    found = update.reference(*given)
+    with torch.enable_grad():
+        found = update.reference(*given)
     parts = found if isinstance(found, tuple | list) else (found,)
     if len(parts) != len(update.state) or not all(isinstance(part, Tensor) for part in parts):
         kinds = ", ".join(type(part).__name__ for part in parts)
@@ -261,9 +262,28 @@ def check_reference(update: Update) -> None:
                 f"the reference of the update {update.name!r} returns {name} of shape {tuple(part.shape)} for states "
                 f"of shape {(batch, hidden)}: it must have one value per sequence and neuron"
             )
+        if part.dtype != given[0].dtype:
+            raise ValueError(
+                f"the reference of the update {update.name!r} returns {name} as {part.dtype} for arguments of "
+                f"{given[0].dtype}: keep the type of the arguments"
+            )
+        if part.requires_grad:
+            raise ValueError(
+                f"the reference of the update {update.name!r} computes {name} from a tensor that is trained, but not "
+                "an argument, so it would get no gradient: make it one of the parameters"
+            )
     for name, x, old in zip((*blocks, *update.parameters), given, before, strict=True):
         if not torch.equal(x, old):
             raise ValueError(f"the reference of the update {update.name!r} changes {name} in place: return new tensors")
+    # The backward pass calls it again; other random numbers would give wrong gradients. Many values show rare ones.
+    many = [torch.rand(64, 64, generator=random, dtype=torch.float64) for _ in blocks]
+    many += [torch.full((1, 64), value, dtype=torch.float64) for value in update.parameters.values()]
+    for name, one, other in zip(update.state, *(_parts(update.reference(*many)) for _ in range(2)), strict=True):
+        if not torch.allclose(one, other, rtol=0, atol=0, equal_nan=True):
+            raise ValueError(
+                f"the reference of the update {update.name!r} gives another {name} when it is called again: it must "
+                "depend on its arguments alone, without random numbers"
+            )
 
 
 def check_derivative(update: Update) -> None:
