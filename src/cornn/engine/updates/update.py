@@ -300,10 +300,14 @@ def check_derivative(update: Update) -> None:
         return torch.randn(*shape, generator=random, dtype=torch.float64)
 
     pre, state = draw(2, update.drives * hidden), [draw(2, hidden) for _ in update.state]
-    k = [value + 0.1 * draw(1, hidden) for value in update.parameters.values()]
+    around = [(value, 0.1 * draw(1, hidden)) for value in update.parameters.values()]
+    k = [value + change for value, change in around]
     gradient = [draw(2, hidden) for _ in update.state]
     by_reference = functools.partial(_step_by_reference_, update), functools.partial(_adjoint_by_autograd_, update)
     by_code = functools.partial(_step_, update), functools.partial(_adjoint_, update)
+    if not all(found.isfinite().all() for found in _results(by_reference, pre, state, k, gradient)):
+        # A small parameter may have to keep its sign, as in sqrt(gain).
+        k = [value + change * (abs(value) or 1.0) for value, change in around]
     names = [f"the next {name}" for name in update.state]
     names += [f"the derivative with respect to {name}" for name in (*update.pre, *update.state, *update.parameters)]
     pairs = zip(*(_results(form, pre, state, k, gradient) for form in (by_reference, by_code)), strict=True)
