@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 __all__ = [
     "TESTED",
     "call_pre_hooks",
+    "count_dispatch_modes",
     "current_raw_stream",
     "current_transform_level",
     "find_apply",
@@ -51,6 +52,7 @@ def _find(name: str, otherwise: object) -> Callable[..., Any]:
 
 is_wrapped = _find("is_functorch_wrapped_tensor", True)
 current_transform_level = _find("maybe_current_level", None)
+count_dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _interpreter_stack = _find("get_interpreter_stack", None)
 _innermost_interpreter = _find("peek_interpreter_stack", None)
 _is_legacy_batched = _find("is_legacy_batchedtensor", False)
