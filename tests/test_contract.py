@@ -337,6 +337,27 @@ def test_fake_tensors_give_shapes_and_a_repr(kind):
     assert all(parameter.grad is not None for parameter in layer.parameters())
 
 
+def test_fake_tensors_take_timespans_and_lengths():
+    with FakeTensorMode():
+        layer, lengths = make("CoRNN"), torch.tensor([6, 5, 4, 1])
+        y, _ = layer.last_state(data(), timespans=torch.rand(TIME).double(), lengths=lengths)
+    assert y.shape == (1, BATCH, HIDDEN)
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")  # PyTorch's own
+def test_linearised_layer_takes_timespans_and_lengths():
+    """`torch.func.linearize` traces the layer, as `make_fx` does."""
+    layer, spans, lengths = make("CoRNN"), torch.rand(TIME).double(), torch.tensor([6, 5, 4, 1])
+
+    def last(input):
+        return layer.last_state(input, timespans=spans, lengths=lengths)[0]
+
+    input, tangent = data(), data()
+    output, derivative = torch.func.linearize(last, input)
+    want, want_derivative = torch.func.jvp(last, (input,), (tangent,))
+    torch.testing.assert_close((output, derivative(tangent)), (want, want_derivative), **FLOAT64)
+
+
 @every_layer_and_net
 def test_meta_layer_gives_shapes(kind, net):
     output, state = make(kind, device="meta", **net)(torch.empty(TIME, BATCH, FEATURES, device="meta").double())

@@ -2,6 +2,7 @@ import pytest
 import torch
 from tolerances import FLOAT32
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence
 
 from cornn import CoRNN
 from cornn.baselines import LEM
@@ -166,6 +167,35 @@ def test_a_packed_input_is_read_at_each_sequences_end(kind):
     for read in ("every", "mean"):
         with pytest.raises(TypeError, match="pass the padded input and its lengths"):
             SequenceModel(layer, 3, read=read)(packed)
+
+
+def doubled(input):
+    return PackedSequence(2 * input.data, *input[1:]) if isinstance(input, PackedSequence) else 2 * input
+
+
+class Doubled(CoRNN):
+    """A layer of a user that changes its input."""
+
+    def forward(self, input, state=None, **options):
+        return super().forward(doubled(input), state, **options)
+
+
+def doubled_by_a_hook(*sizes, **options):
+    layer = CoRNN(*sizes, **options)
+    layer.register_forward_pre_hook(lambda _, given: (doubled(given[0]),))
+    return layer
+
+
+@pytest.mark.parametrize("lengths", [None, torch.tensor([7, 2, 5])], ids=["whole", "lengths"])
+@pytest.mark.parametrize("read", ["last", "every", "mean"])
+@pytest.mark.parametrize("kind", [Doubled, doubled_by_a_hook])
+def test_a_layer_is_called_with_its_own_forward_and_its_hooks(kind, read, lengths):
+    layer, input = kind(2, 4, bidirectional=True), torch.randn(7, 3, 2)
+    plain = CoRNN(2, 4, bidirectional=True)
+    plain.load_state_dict(layer.state_dict())
+    model, other = (SequenceModel(one, 5, read=read) for one in (layer, plain))
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(model(input, lengths), other(2 * input, lengths), **FLOAT32)
 
 
 @pytest.mark.parametrize("read", ["last", "every", "mean"])

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cornn._arguments import to_names
 from cornn._counts import format_count
-from cornn._torch_private import is_wrapped
+from cornn._torch_private import count_dispatch_modes, is_wrapped
 
 __all__ = [
     "arrange_timespans",
@@ -112,8 +112,10 @@ def arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Te
 
 
 def _can_inspect(values: Tensor) -> bool:
-    """Return whether the values can be inspected: on a CPU, outside torch.compile and vmap."""
-    return values.device.type == "cpu" and not torch.compiler.is_compiling() and not is_wrapped(values)
+    """Return whether the values can be inspected: on a CPU, outside torch.compile and vmap, and not while traced."""
+    if values.device.type != "cpu" or torch.compiler.is_compiling() or is_wrapped(values):
+        return False
+    return type(values) in (Tensor, nn.Parameter) and not count_dispatch_modes()
 
 
 def check_lengths(lengths: Tensor, input: Tensor, least: int = 0) -> Tensor:

@@ -15,10 +15,12 @@ from torch.autograd import forward_ad
 __all__ = [
     "TESTED",
     "call_pre_hooks",
+    "count_dispatch_modes",
     "current_raw_stream",
     "current_transform_level",
     "find_apply",
     "find_tensors",
+    "has_hooks",
     "is_eager",
     "is_tested",
     "is_tracing",
@@ -50,6 +52,7 @@ def _find(name: str, otherwise: object) -> Callable[..., Any]:
 
 is_wrapped = _find("is_functorch_wrapped_tensor", True)
 current_transform_level = _find("maybe_current_level", None)
+count_dispatch_modes: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _interpreter_stack = _find("get_interpreter_stack", None)
 _innermost_interpreter = _find("peek_interpreter_stack", None)
 _is_legacy_batched = _find("is_legacy_batchedtensor", False)
@@ -126,6 +129,12 @@ def call_pre_hooks(module: nn.Module, input: Tensor) -> None:
         with_keywords = getattr(module, "_forward_pre_hooks_with_kwargs", {})
         for number, hook in hooks.items():
             hook(module, (input,), *([{}] if number in with_keywords else []))
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Return whether a call of the module would call hooks."""
+    names = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+    return any(getattr(module, name, None) for name in names)
 
 
 def without_history(tensor: Tensor) -> Tensor:

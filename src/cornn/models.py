@@ -1,11 +1,14 @@
 """`SequenceModel`: an encoder, a recurrent layer and a linear head."""
 
+from typing import TypeGuard
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from cornn._layer_arguments import check_lengths
 from cornn._stacking import Stack
+from cornn._torch_private import has_hooks
 from cornn.streaming import Stream, open_stream
 
 __all__ = ["Head", "SequenceModel", "average_steps", "count_parameters"]
@@ -122,7 +125,7 @@ class SequenceModel(nn.Module):
         return open_stream(self.layer, self.head)
 
     def _check_lengths(self, lengths: Tensor, features: Tensor | PackedSequence) -> None:
-        if self.read == "last" and isinstance(self.layer, Stack):
+        if self.read == "last" and _skips_outputs(self.layer):
             return  # the layer checks them
         if isinstance(features, PackedSequence):
             raise ValueError("a packed input already contains its lengths: omit lengths")
@@ -138,11 +141,17 @@ class SequenceModel(nn.Module):
         return pad_packed_sequence(self.layer(packed)[0], total_length=len(features))[0]
 
     def _last_state(self, features: Tensor | PackedSequence, lengths: Tensor | None) -> Tensor | tuple[Tensor, ...]:
-        if isinstance(self.layer, Stack):
+        if _skips_outputs(self.layer):
             return self.layer.last_state(features, lengths=lengths)
         if isinstance(features, PackedSequence) or lengths is None or not len(lengths):
             return self.layer(features)[1]
         return self.layer(pack_padded_sequence(features, lengths.cpu(), enforce_sorted=False))[1]
+
+
+def _skips_outputs(layer: Stack | nn.RNNBase) -> TypeGuard[Stack]:
+    """Return whether `last_state` may replace a call: it calls no hooks, and not the `forward` of a subclass."""
+    plain = getattr(layer.forward, "__func__", None) is Stack.forward
+    return isinstance(layer, Stack) and plain and not has_hooks(layer)
 
 
 def average_steps(output: Tensor, lengths: Tensor | None) -> Tensor:

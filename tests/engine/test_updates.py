@@ -179,6 +179,8 @@ WRONG_CODE = {
     "power": (code("pre ** 2"), r"'pre \*\* 2' is not supported"),
     "text": (code("'x'"), "is not supported"),
     "infinity": (code("pre + 1e999"), "is not supported"),
+    "a huge integer": (code("pre + 1" + 400 * "0"), "is not supported"),
+    "a constant comparison": (code("select(2 > 1, pre, h)"), r"'2 > 1' is a constant: write the value that it selects"),
     "comparison": (code("pre > 0"), "is not supported"),
     "select": (code("select(pre, 1, 0)"), "the first argument of select is a comparison"),
     "arguments": (code("tanh(pre, h)"), "wrong number of arguments of tanh"),
@@ -219,6 +221,20 @@ def test_register_compares_code_and_reference(given, message):
     assert "fresh" not in engine.UPDATES
 
 
+def test_register_keeps_the_sign_of_a_small_parameter(monkeypatch):
+    """Otherwise code and reference would both be NaN, and count as different."""
+    monkeypatch.setattr(engine.updates, "UPDATES", dict(engine.UPDATES))
+    right = code("sqrt(gain) * pre", {"h": {"pre": "sqrt(gain)", "gain": "0.5 * pre / sqrt(gain)"}})
+    wrong = code("sqrt(gain) * pre", {"h": {"pre": "sqrt(gain)", "gain": "pre / sqrt(gain)"}})
+    changes = {"parameters": {"gain": 0.01}, "reference": lambda pre, h, gain: torch.sqrt(gain) * pre}
+    engine.register(fresh(code=right, **changes))
+    with pytest.raises(ValueError, match="the derivative with respect to gain wrong"):
+        engine.register(fresh(code=wrong, **changes), replace=True)
+
+
+TRAINED = torch.ones((), dtype=torch.float64, requires_grad=True)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -233,8 +249,17 @@ def test_register_compares_code_and_reference(given, message):
             r"returns h of shape \(1, 3\) for states of shape \(2, 3\)",
         ),
         ({"reference": lambda pre, h, gain: h.mul_(gain).add_(pre)}, "changes h in place: return new tensors"),
+        ({"reference": lambda pre, h, gain: (gain * pre).float()}, "returns h as torch.float32 for arguments of"),
+        (
+            {"reference": lambda pre, h, gain: gain * pre + TRAINED},
+            "a tensor that is trained, but not an argument.*make it one of the parameters",
+        ),
+        (
+            {"reference": lambda pre, h, gain: torch.where(torch.rand_like(h) < 0.1, h, gain * pre)},
+            "another h when it is called again: it must depend on its arguments alone, without random numbers",
+        ),
     ],
-    ids=["two states", "nothing", "a number", "a row", "in place"],
+    ids=["two states", "nothing", "a number", "a row", "in place", "another type", "a weight", "random"],
 )
 def test_register_checks_what_the_reference_returns(changes, message):
     """Without code too: a smaller tensor would be repeated without a word."""

@@ -81,6 +81,20 @@ def _kept(code: Code, names: Names) -> Mapping[str, str]:
     return {name: name for name in names.pre} if code.kept is None else code.kept
 
 
+def _is_number(value: object) -> bool:
+    """Return whether a constant is a finite number; an integer may be too large for one."""
+    if type(value) not in (int, float):
+        return False
+    try:
+        return math.isfinite(value)  # pyright: ignore[reportArgumentType]
+    except OverflowError:
+        return False
+
+
+def _has_name(*trees: ast.expr) -> bool:
+    return any(isinstance(part, ast.Name) for tree in trees for part in ast.walk(tree))
+
+
 def _tree(text: str, known: Iterable[str], what: str) -> ast.expr:
     """Parse an expression of these names."""
     try:
@@ -92,6 +106,8 @@ def _tree(text: str, known: Iterable[str], what: str) -> ast.expr:
     def check(node: ast.expr, comparison: bool = False) -> None:
         match node:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if comparison and type(op) in _COMPARISONS:
+                if not _has_name(node):
+                    raise ValueError(f"{what}: {ast.unparse(node)!r} is a constant: write the value that it selects")
                 check(left)
                 check(right)
             case _ if comparison:
@@ -99,7 +115,7 @@ def _tree(text: str, known: Iterable[str], what: str) -> ast.expr:
             case ast.Name(id=name):
                 if name not in known:
                     raise ValueError(f"{what}: unknown name {name!r} in {text!r}: known are {', '.join(known)}")
-            case ast.Constant(value=int() | float() as value) if type(value) is not bool and math.isfinite(value):
+            case ast.Constant(value=value) if _is_number(value):
                 pass
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 check(left)
@@ -109,7 +125,7 @@ def _tree(text: str, known: Iterable[str], what: str) -> ast.expr:
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 if len(args) != (3 if name == "select" else 1):
                     raise ValueError(f"{what}: wrong number of arguments of {name} in {text!r}")
-                if not any(isinstance(part, ast.Name) for argument in args for part in ast.walk(argument)):
+                if not _has_name(*args):
                     raise ValueError(f"{what}: {ast.unparse(node)!r} is a constant: write the number")
                 for number, argument in enumerate(args):
                     check(argument, comparison=name == "select" and number == 0)

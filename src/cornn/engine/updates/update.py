@@ -241,13 +241,14 @@ def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delt
 
 
 def check_reference(update: Update) -> None:
-    """Raise ValueError unless the reference returns one new tensor per state, and leaves its arguments unchanged."""
+    """Raise ValueError unless the reference is a function of its arguments that returns one new tensor per state."""
     batch, hidden, random = 2, 3, torch.Generator().manual_seed(0)
     blocks = (*update.pre, *update.state)
     given = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
     given += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
     before = [x.clone() for x in given]
-    results = update.reference(*given)
+    with torch.enable_grad():
+        results = update.reference(*given)
     parts = results if isinstance(results, tuple | list) else (results,)
     if len(parts) != len(update.state) or not all(isinstance(part, Tensor) for part in parts):
         kinds = ", ".join(type(part).__name__ for part in parts)
@@ -261,9 +262,28 @@ def check_reference(update: Update) -> None:
                 f"the reference of the update {update.name!r} returns {name} of shape {tuple(part.shape)} for states "
                 f"of shape {(batch, hidden)}: it must have one value per sequence and neuron"
             )
+        if part.dtype != given[0].dtype:
+            raise ValueError(
+                f"the reference of the update {update.name!r} returns {name} as {part.dtype} for arguments of "
+                f"{given[0].dtype}: keep the type of the arguments"
+            )
+        if part.requires_grad:
+            raise ValueError(
+                f"the reference of the update {update.name!r} computes {name} from a tensor that is trained, but not "
+                "an argument, so it would get no gradient: make it one of the parameters"
+            )
     for name, x, old in zip((*blocks, *update.parameters), given, before, strict=True):
         if not torch.equal(x, old):
             raise ValueError(f"the reference of the update {update.name!r} changes {name} in place: return new tensors")
+    # The backward pass calls it again; other random numbers would give wrong gradients. Many values show rare ones.
+    many = [torch.rand(64, 64, generator=random, dtype=torch.float64) for _ in blocks]
+    many += [torch.full((1, 64), value, dtype=torch.float64) for value in update.parameters.values()]
+    for name, one, other in zip(update.state, *(_parts(update.reference(*many)) for _ in range(2)), strict=True):
+        if not torch.allclose(one, other, rtol=0, atol=0, equal_nan=True):
+            raise ValueError(
+                f"the reference of the update {update.name!r} gives another {name} when it is called again: it must "
+                "depend on its arguments alone, without random numbers"
+            )
 
 
 def check_derivative(update: Update) -> None:
@@ -280,10 +300,14 @@ def check_derivative(update: Update) -> None:
         return torch.randn(*shape, generator=random, dtype=torch.float64)
 
     pre, state = draw(2, update.drives * hidden), [draw(2, hidden) for _ in update.state]
-    k = [value + 0.1 * draw(1, hidden) for value in update.parameters.values()]
+    around = [(value, 0.1 * draw(1, hidden)) for value in update.parameters.values()]
+    k = [value + change for value, change in around]
     gradient = [draw(2, hidden) for _ in update.state]
     by_reference = functools.partial(_step_by_reference_, update), functools.partial(_adjoint_by_autograd_, update)
     by_code = functools.partial(_step_, update), functools.partial(_adjoint_, update)
+    if not all(found.isfinite().all() for found in _results(by_reference, pre, state, k, gradient)):
+        # A small parameter may have to keep its sign, as in sqrt(gain).
+        k = [value + change * (abs(value) or 1.0) for value, change in around]
     names = [f"the next {name}" for name in update.state]
     names += [f"the derivative with respect to {name}" for name in (*update.pre, *update.state, *update.parameters)]
     pairs = zip(*(_results(form, pre, state, k, gradient) for form in (by_reference, by_code)), strict=True)
