@@ -21,7 +21,7 @@ from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.series import SequenceData, check_known
-from cornn.forecasting.model import MOST_HORIZONS
+from cornn.forecasting.model import MAX_HORIZONS
 from cornn.streaming import Stream
 
 __all__ = ["NetworkForecaster", "NetworkForecasts"]
@@ -70,7 +70,7 @@ class NetworkForecasts:
             check_known(sequence, f"sequence {number}")
             lasts = count_to_known(sequence.values[:, self.targets])[-1]
             missing = np.where(lasts > 0, len(sequence.values) - lasts, 0)
-            if missing.max() > MOST_HORIZONS * self.horizon:
+            if missing.max() > MAX_HORIZONS * self.horizon:
                 name = name_feature(self.targets[int(missing.argmax())], self.names)
                 raise describe_end(int(missing.max()), name, number)
         return self._forecast(fill_ends(sequences, self.targets, self.horizon, self._forecast))
@@ -117,7 +117,7 @@ class NetworkForecasts:
         """
         parts, kept = [], []
         for first, end in groups:
-            most = min(end, find_start(lasts[first - 1], first) + MOST_HORIZONS * self.horizon)
+            most = min(end, find_start(lasts[first - 1], first) + MAX_HORIZONS * self.horizon)
             found[most:end] = np.nan
             if first <= most:
                 parts.append(take(sequence, most))

@@ -11,7 +11,7 @@ from cornn.estimators.forecast_gaps import find_start, find_stop
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.preparation import Preparation
 from cornn.estimators.values import to_array
-from cornn.forecasting.model import MOST_HORIZONS
+from cornn.forecasting.model import MAX_HORIZONS
 from cornn.streaming import Stream, unpack_state
 
 __all__ = ["NetworkForecastStream"]
@@ -86,7 +86,7 @@ class NetworkForecastStream(PredictionStream):
     def _forecast(self, start: int) -> NDArray[np.float64]:
         """Forecast targets that are missing since the first `start` steps, and then what follows."""
         stream, first, end = self._ahead, start, self.stream.steps
-        if end - start > MOST_HORIZONS * self._horizon:
+        if end - start > MAX_HORIZONS * self._horizon:
             return np.full((self._horizon, len(self._targets)), np.nan)
         stream.restore(self._base)
         found = self._finish(stream.answer, stream)

@@ -76,9 +76,9 @@ def representation_remainder() -> Counterexample:
 def leading_gradient_remainder() -> Counterexample:
     """Show that the remainder of eq:vg8 is larger than dt**3."""
     dt = 0.01
-    one = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
-    trajectory = simulate(one, zero_input(100) + 0.3)
-    exact = gradient_by_lag(one, trajectory)["b"][0, 0].item()
+    neuron = network(torch.zeros(1, 1), torch.zeros(1, 1), dt, 1.0, 1.0, damping="implicit")
+    trajectory = simulate(neuron, zero_input(100) + 0.3)
+    exact = gradient_by_lag(neuron, trajectory)["b"][0, 0].item()
     setting = "m = 1, W = W_z = 0, gamma = epsilon = 1, dt = 0.01, u = 0.3: step 1's part of dE_100/db"
     left = abs(leading_gradient(neuron, trajectory)[0, 0, 0].item() - exact)
     return Counterexample(setting, dt**3, left, "lags of order 1 in time: the remainder is of order dt, not dt^3")
