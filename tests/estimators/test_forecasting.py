@@ -7,6 +7,7 @@ import torch
 
 from cornn import CoRNN
 from cornn.estimators import CoRNNForecaster, Series, forecast_pool, load
+from cornn.estimators.series import SequenceData
 from cornn.forecasting import detect_periods, scores
 from cornn.forecasting.series import fill_gaps, regular_steps
 
@@ -672,3 +673,89 @@ def test_a_fit_keeps_only_the_attributes_of_its_method():
     forecaster.set_params(hidden_size=4, epochs=1).fit(np.sin(np.arange(40)))
     assert not hasattr(forecaster, "pools_")
     assert hasattr(forecaster, "model_")
+
+
+NETWORK = {"method": "network", "hidden_size": 8, "epochs": 3, "random_state": 0, "device": "cpu"}
+
+
+def with_gaps():
+    random = np.random.default_rng(0)
+    time = np.arange(70)
+    X = np.stack([np.sin(time / 5), np.cos(time / 7), random.normal(size=70)], 1)
+    X[random.random(X.shape) < 0.2] = np.nan
+    X[:3, 1] = np.nan  # no value so far
+    X[50:54, 0] = X[52:63, 1] = np.nan  # longer than the horizon, and beside each other
+    return X
+
+
+def test_a_network_forecasts_missing_values_at_the_end_first():
+    series = monthly(60)
+    fitted = CoRNNForecaster(horizon=4, **NETWORK).fit(series)
+    ended = np.r_[series[:50], [np.nan] * 6]
+    first = fitted.predict(series[:50])
+    second = fitted.predict(np.r_[series[:50], first])
+    expected = fitted.predict(np.r_[series[:50], first, second[:2]])
+    np.testing.assert_allclose(fitted.predict(ended), expected, rtol=1e-6)
+    assert (np.abs(expected - fitted.predict(np.r_[series[:50], [series[49]] * 6])) > 1e-3).all()
+
+    # A target is forecast from its own end, next to the known values of the other.
+    X = np.stack([series, 5 + series[::-1]], 1)
+    both = CoRNNForecaster(horizon=4, **NETWORK).fit(X[None])
+    early, filled = X.copy(), X.copy()
+    early[57:, 1] = np.nan
+    filled[57:, 1] = both.predict(X[None, :57])[0, :3, 1]
+    np.testing.assert_allclose(both.predict(early[None]), both.predict(filled[None]), rtol=1e-6)
+
+    with pytest.raises(ValueError, match="the last 401 values of feature 0 in sequence 0 are missing, too many"):
+        fitted.predict(np.r_[series, [np.nan] * 401])
+    every = fitted.predict_every_step(np.r_[series, [np.nan] * 401][None])[0]
+    assert np.isnan(every[-1]).all()
+    assert np.isfinite(every[:-1]).all()
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("targets", [[0], [1], [0, 1]])
+def test_a_network_forecasts_from_every_step_and_in_streams_what_it_predicts(targets, complete):
+    X = with_gaps()
+    fitted = CoRNNForecaster(horizon=3, targets=targets, **NETWORK).fit(np.nan_to_num(X)[None] if complete else X[None])
+    expected = np.stack([fitted.predict(X[None, :length])[0] for length in range(1, len(X) + 1)])
+    np.testing.assert_allclose(fitted.predict_every_step(X[None])[0], expected, rtol=1e-6, atol=1e-9)
+    stream = fitted.stream()
+    for step, sample in enumerate(X):
+        np.testing.assert_allclose(stream(sample), expected[step], rtol=1e-4, atol=1e-6)
+        if step in (30, 52, 53, 58):
+            state, stream = stream.to_bytes(), fitted.stream()
+            stream.restore(state)
+    stream.reset()
+    np.testing.assert_allclose(stream(X[0]), expected[0], rtol=1e-4, atol=1e-6)
+
+
+def test_a_stream_of_a_network_gives_up_after_a_hundred_horizons():
+    series = monthly(60)
+    fitted = CoRNNForecaster(horizon=1, **NETWORK).fit(series)
+    stream = fitted.stream()
+    for sample in series:
+        stream(sample)
+    found = [stream(np.nan) for _ in range(101)]
+    assert np.isfinite(found[99])
+    assert np.isnan(found[100])
+    np.testing.assert_allclose(stream(5.0), fitted.predict(np.r_[series, [np.nan] * 101, 5.0])[None], rtol=1e-4)
+    state = stream.stream.to_bytes()  # as of an earlier version
+    again = fitted.stream()
+    again.restore(state)
+    np.testing.assert_array_equal(again(np.nan), stream(np.nan))
+    other = CoRNNForecaster(horizon=1, **NETWORK).fit(np.stack([series, series], 1)[None])
+    with pytest.raises(ValueError, match=r"this stream expects|other features"):
+        other.stream().restore(stream.to_bytes())
+
+
+def test_a_network_is_not_trained_to_forecast_from_missing_values():
+    fitted = CoRNNForecaster(horizon=2, **NETWORK).fit(monthly(30))
+    for values, expected in (
+        ([1.0, 2, np.nan, 4, 5], [[1, 0], [0, 1], [0, 0], [1, 0]]),
+        # Otherwise nothing would be known one step ahead.
+        ([1.0, np.nan, 3, np.nan, 5], [[0, 1], [1, 0], [0, 1], [1, 0]]),
+    ):
+        sequence = SequenceData(np.array(values)[:, None], None)
+        _, known = fitted._targets(fitted._pieces(sequence), fitted.preparation_)
+        assert known[:, 0].tolist() == [[float(own) for own in row] for row in expected]

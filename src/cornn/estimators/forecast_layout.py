@@ -13,7 +13,7 @@ from cornn.estimators.values import to_float_array
 from cornn.forecasting import History
 from cornn.forecasting.series import regular_steps, spread_out
 
-__all__ = ["SeriesLayout", "check_futures"]
+__all__ = ["SeriesLayout", "check_futures", "describe_end", "name_feature"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SeriesLayout:
 
     def name(self, target: int) -> str:
         """Return the name of a feature for messages."""
-        return self.names[target] if self.names else f"feature {target}"
+        return name_feature(target, self.names)
 
     def regular(self, sequence: SequenceData) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
         """Return the values on the grid, shape (steps, features), and the step of every sample."""
@@ -94,6 +94,19 @@ class SeriesLayout:
         found = given.reshape(shape)
         check_futures(found)
         return list(found)
+
+
+def name_feature(number: int, names: tuple[str, ...]) -> str:
+    """Return the name of a feature for messages."""
+    return names[number] if names else f"feature {number}"
+
+
+def describe_end(missing: int, name: str, number: int) -> ValueError:
+    """Return the error of a sequence that has too many missing values of a target at its end."""
+    return ValueError(
+        f"the last {missing:,} values of {name} in sequence {number} are missing, too many to forecast from those "
+        "before: fit and forecast it by itself, up to its last value"
+    )
 
 
 def check_futures(futures: Iterable[NDArray[np.float64]]) -> None:

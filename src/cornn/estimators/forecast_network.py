@@ -12,16 +12,22 @@ from torch import Tensor
 
 from cornn._machine import resolve_device
 from cornn.estimators.base import Estimator, uniform_sampler
+from cornn.estimators.forecast_gaps import count_to_known, fill_ends, find_groups, find_start, take
+from cornn.estimators.forecast_layout import describe_end, name_feature
+from cornn.estimators.forecast_network_stream import NetworkForecastStream
 from cornn.estimators.network import apply_model
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.series import SequenceData, check_known
+from cornn.forecasting.model import MOST_HORIZONS
+from cornn.streaming import Stream
 
 __all__ = ["NetworkForecaster", "NetworkForecasts"]
 
 WINDOW = 200  # steps, default
+STEPS_AT_ONCE = 2**16  # of a sequence up to each of its gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +39,14 @@ class NetworkForecasts:
         targets: Features that are forecast.
         horizon: Steps to forecast.
         device: Name of the device to compute on, which need not be there for streams.
+        names: Names of the features, if they have some.
     """
 
     network: NetworkModel
     targets: list[int]
     horizon: int
     device: str
+    names: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> int:
@@ -60,6 +68,15 @@ class NetworkForecasts:
             raise ValueError("future is only for method='pool' with known_future: omit it")
         for number, sequence in enumerate(sequences):
             check_known(sequence, f"sequence {number}")
+            lasts = count_to_known(sequence.values[:, self.targets])[-1]
+            missing = np.where(lasts > 0, len(sequence.values) - lasts, 0)
+            if missing.max() > MOST_HORIZONS * self.horizon:
+                name = name_feature(self.targets[int(missing.argmax())], self.names)
+                raise describe_end(int(missing.max()), name, number)
+        return self._forecast(fill_ends(sequences, self.targets, self.horizon, self._forecast))
+
+    def _forecast(self, sequences: Sequence[SequenceData]) -> NDArray[np.float64]:
+        """Forecast from the last step of each sequence, shape (sequences, horizon, targets)."""
         last = np.stack([self._fill(sequence)[-1] for sequence in sequences])
         return self._add(self.network(sequences, resolve_device(self.device)), last)
 
@@ -71,13 +88,53 @@ class NetworkForecasts:
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every step, one array (time, horizon, targets) per sequence."""
+        found = self._forecast_every(sequences)
+        for sequence, own in zip(sequences, found, strict=True):
+            lasts = count_to_known(sequence.values[:, self.targets])
+            groups = find_groups(lasts)
+            # In batches, since each group needs the sequence up to its end.
+            count = max(1, STEPS_AT_ONCE // len(own))
+            for index in range(0, len(groups), count):
+                self._forecast_gaps(sequence, lasts, groups[index : index + count], own)
+        return found
+
+    def _forecast_every(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
+        """Forecast from every step; the preparation replaces all missing values."""
         every = self.network(sequences, resolve_device(self.device), every=True)
         values = [self._fill(sequence) for sequence in sequences]
         return [self._add(every[: len(own), number], own) for number, own in enumerate(values)]
 
+    def _forecast_gaps(
+        self, sequence: SequenceData, lasts: NDArray[np.int_], groups: list[tuple[int, int]], found: NDArray
+    ) -> None:
+        """Forecast after steps without a target, in place.
+
+        Args:
+            sequence: The sequence.
+            lasts: From `count_to_known`.
+            groups: From `find_groups`.
+            found: Forecasts from every step, shape (time, horizon, targets).
+        """
+        parts, kept = [], []
+        for first, end in groups:
+            most = min(end, find_start(lasts[first - 1], first) + MOST_HORIZONS * self.horizon)
+            found[max(most, first - 1) : end] = np.nan
+            if first <= most:
+                parts.append(take(sequence, most))
+                kept.append(slice(first - 1, most))
+        if parts:
+            filled = fill_ends(parts, self.targets, self.horizon, self._forecast)
+            for own, steps in zip(self._forecast_every(filled), kept, strict=True):
+                found[steps] = own[steps]
+
     def stream(self) -> PredictionStream:
         """Open a stream that forecasts after each sample."""
-        return self.network.stream(lambda answer, stream: self._add(answer[None], stream.seen[None])[0])
+
+        def finish(answer: NDArray, stream: Stream) -> NDArray[np.float64]:
+            return self._add(answer[None], stream.seen[None])[0]
+
+        network = self.network
+        return NetworkForecastStream(network.open_stream, network.preparation, finish, self.targets, self.horizon)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the network mean: standardised changes from the last known values."""
@@ -101,7 +158,8 @@ class NetworkForecasts:
 class NetworkForecaster(Estimator):
     """Base class of `CoRNNForecaster`: forecasts by a trained network.
 
-    The network predicts at every step by how much each of the next values differs from the last known one.
+    The network predicts at every step by how much each of the next values differs from the last known one. Forecasts
+    start after known values: targets that are missing right before are forecast first.
 
     Args:
         horizon: Number of steps to forecast.
@@ -154,11 +212,17 @@ class NetworkForecaster(Estimator):
         """Return the targets of every step, and 1 where they are known: both (time, pieces, horizon * targets)."""
         steps, own = max(len(piece.values) for piece, _ in pieces), self.targets_
         targets = np.full((steps, len(pieces), self.horizon, len(own)), np.nan, np.float32)
+        filled = np.zeros((steps, len(pieces), len(own)), bool)
         for number, (piece, whole) in enumerate(pieces):
             now = fill_missing(piece.values, preparation.mean)[:, own]
             for ahead in range(1, self.horizon + 1):
                 later = whole[ahead : ahead + len(now), own]
                 targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale[own]
+            filled[: len(now), number] = np.isnan(piece.values[:, own])
+        # Forecasts start after known values, unless no value is known so soon after another.
+        after = np.where(filled[:, :, None], np.nan, targets)
+        found = (~np.isnan(after)).any((0, 1))
+        targets = np.where(found, after, targets)
         table = torch.from_numpy(targets).flatten(2)
         return table.nan_to_num(), (~table.isnan()).float()
 
@@ -201,7 +265,9 @@ class NetworkForecaster(Estimator):
     @property
     def _forecasts(self) -> NetworkForecasts:
         """The fitted network."""
-        return NetworkForecasts(self._network, self.targets_, int(self.horizon), self.device)
+        return NetworkForecasts(
+            self._network, self.targets_, int(self.horizon), self.device, tuple(self.columns_ or ())
+        )
 
     def _output_size(self) -> int:
         return self.horizon * len(self.targets_)

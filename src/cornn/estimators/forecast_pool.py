@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cornn._arguments import ArgumentError, InPython
 from cornn._counts import format_count
-from cornn.estimators.forecast_layout import SeriesLayout, check_futures
+from cornn.estimators.forecast_layout import SeriesLayout, check_futures, describe_end
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
@@ -108,11 +108,7 @@ class Pools:
                 row.append(model.forecast(history))
                 if np.isnan(row[-1].mean).any():
                     name = self.layout.name(self.layout.targets[column])
-                    raise ValueError(
-                        f"the last {count_missing(history.values)[-1]:,} values of {name} in sequence {number} are "
-                        "missing, too many to forecast from those before: fit and forecast it by itself, up to its "
-                        "last value"
-                    )
+                    raise describe_end(int(count_missing(history.values)[-1]), name, number)
             found.append(row)
         return found
 

@@ -83,8 +83,11 @@ class NetworkModel:
 
     def stream(self, finish: Callable[[NDArray, Stream], Any]) -> PredictionStream:
         """Open a stream; `finish` converts outputs to predictions."""
-        stream = open_stream(self.model.layer, self.model.head, self.preparation.scaling)
-        return PredictionStream(stream, self.preparation, finish)
+        return PredictionStream(self.open_stream(), self.preparation, finish)
+
+    def open_stream(self) -> Stream:
+        """Open a stream of the outputs."""
+        return open_stream(self.model.layer, self.model.head, self.preparation.scaling)
 
     def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return entries of the header of an estimator's file, and arrays."""

@@ -40,17 +40,20 @@ class PredictionStream:
         Returns:
             The prediction for the sequence up to this sample.
         """
-        factor = 1.0
-        if timespan is not None:
-            steps = float(scale_timespan(timespan, self._preparation.unit))
-            factor = 1.0 if math.isnan(steps) else min(steps, self._preparation.longest)
-        answer = self.stream(sample, factor)
+        answer = self.stream(sample, self._factor(timespan))
         if not math.isfinite(sum(answer.tolist())):
             raise ValueError(
                 "the network's output is not finite: a sample is too far from the training data, or the weights are "
                 "damaged; correct the sample and `reset` the stream, or fit again"
             )
         return self._finish(answer, self.stream)
+
+    def _factor(self, timespan: float | None) -> float:
+        """Return the factor on dt."""
+        if timespan is None:
+            return 1.0
+        steps = float(scale_timespan(timespan, self._preparation.unit))
+        return 1.0 if math.isnan(steps) else min(steps, self._preparation.longest)
 
     def reset(self) -> None:
         """Start a new sequence."""

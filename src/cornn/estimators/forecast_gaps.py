@@ -1,0 +1,99 @@
+"""Missing targets for the method "network" of `CoRNNForecaster`: forecasts start after known values.
+
+Targets that are missing right before an origin are forecast first, from those before, as with the method "pool".
+Other missing values are replaced by the preparation of the network, in training and in predictions.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cornn.estimators.series import SequenceData
+
+__all__ = ["count_to_known", "fill_ends", "find_groups", "find_start", "find_stop", "take"]
+
+Forecast = Callable[[list[SequenceData]], NDArray[np.float64]]
+"""Function of sequences -> forecasts after their ends, shape (sequences, horizon, targets)."""
+
+
+def take(sequence: SequenceData, length: int) -> SequenceData:
+    """Return the first steps of a sequence."""
+    return SequenceData(sequence.values[:length], None if sequence.gaps is None else sequence.gaps[:length])
+
+
+def count_to_known(values: NDArray[np.float64]) -> NDArray[np.int_]:
+    """Return the number of steps up to the last known value of each target, at each origin.
+
+    Args:
+        values: The targets, shape (time, targets).
+
+    Returns:
+        Shape (time, targets), for the origins 1, 2, ...; 0 for a target without a value so far, whose missing values
+        the preparation replaces.
+    """
+    origins = np.arange(1, len(values) + 1)[:, None]
+    return np.maximum.accumulate(np.where(np.isnan(values), 0, origins), 0)
+
+
+def find_start(lasts: NDArray[np.int_], end: int) -> int:
+    """Return the first step with a target to fill; `end` if there is none.
+
+    Args:
+        lasts: Number of steps up to the last known value of each target, shape (targets,).
+        end: Number of steps.
+    """
+    return int(lasts[lasts > 0].min(initial=end))
+
+
+def find_stop(lasts: NDArray[np.int_], start: int, horizon: int, end: int) -> int:
+    """Return the step up to which forecasts after the first `start` steps fill missing targets.
+
+    Args:
+        lasts: Number of steps up to the last known value of each target, shape (targets,).
+        start: Number of steps after which the forecasts are made.
+        horizon: Number of steps that are forecast.
+        end: Number of steps to fill.
+    """
+    return int(lasts[lasts > start].min(initial=min(start + horizon, end)))
+
+
+def fill_ends(
+    sequences: Sequence[SequenceData], targets: list[int], horizon: int, forecast: Forecast
+) -> list[SequenceData]:
+    """Replace targets that are missing at the end of sequences by forecasts.
+
+    Args:
+        sequences: The sequences.
+        targets: The features that are forecast.
+        horizon: Steps to forecast.
+        forecast: The forecasts after given sequences.
+    """
+    found = list(sequences)
+    lasts = [count_to_known(own.values[:, targets])[-1] for own in found]
+    starts = [find_start(last, len(own.values)) for last, own in zip(lasts, found, strict=True)]
+    while pending := [number for number, own in enumerate(found) if starts[number] < len(own.values)]:
+        ahead = forecast([take(found[number], starts[number]) for number in pending])
+        for number, own_ahead in zip(pending, ahead, strict=True):
+            last, start, values = lasts[number], starts[number], found[number].values.copy()
+            stop = starts[number] = find_stop(last, start, horizon, len(values))
+            for column in np.flatnonzero((last > 0) & (last <= start)):
+                values[start:stop, targets[column]] = own_ahead[: stop - start, column]
+            found[number] = found[number]._replace(values=values)
+    return found
+
+
+def find_groups(lasts: NDArray[np.int_]) -> list[tuple[int, int]]:
+    """Return the origins right before which targets are missing, in groups with the same last known values of these.
+
+    Args:
+        lasts: From `count_to_known`.
+
+    Returns:
+        The first and the last origin of each group.
+    """
+    origins = np.arange(1, len(lasts) + 1)[:, None]
+    own = np.where((lasts < origins) & (lasts > 0), lasts, -1)
+    firsts = np.flatnonzero(np.concatenate([[True], (own[1:] != own[:-1]).any(1)]))
+    ends = np.append(firsts[1:], len(own))
+    return [(int(first) + 1, int(end)) for first, end in zip(firsts, ends, strict=True) if (own[first] >= 0).any()]
