@@ -317,3 +317,10 @@ def test_a_classifier_reads_texts_in_the_index_like_dates():
     expected = CoRNNClassifier(neurons=16, random_state=0).fit(dates, labels).predict_proba(dates)
     np.testing.assert_array_equal(fitted.predict_proba(texts), expected)
     np.testing.assert_array_equal(fitted.predict_proba(dates), expected)
+
+
+def test_hours_with_a_gap_may_be_repeated_by_the_clocks():
+    hours = pandas.date_range("2026-10-24", periods=48, freq="h", tz="Europe/Berlin")  # 02:00 comes twice
+    for index in (hours.delete(5), hours.delete(5).map(str)):
+        (found,) = read_sequences([dated(np.arange(47.0), index)], Columns())
+        np.testing.assert_array_equal(found.gaps[1:], [*[3600] * 4, 7200, *[3600] * 41])

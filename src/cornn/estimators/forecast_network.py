@@ -118,7 +118,7 @@ class NetworkForecasts:
         parts, kept = [], []
         for first, end in groups:
             most = min(end, find_start(lasts[first - 1], first) + MAX_HORIZONS * self.horizon)
-            found[most:end] = np.nan
+            found[max(most, first - 1) : end] = np.nan
             if first <= most:
                 parts.append(take(sequence, most))
                 kept.append(slice(first - 1, most))
@@ -200,13 +200,13 @@ class NetworkForecaster(Estimator):
         The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
         pieces.
         """
-        pieces, length = [], len(sequence.values)
+        found, length = [], len(sequence.values)
         window = WINDOW if self.window is None else int(self.window)
         for start in range(0, length - 1, window):
             end = min(start + window, length - 1)
             gaps = None if sequence.gaps is None else sequence.gaps[start:end]
-            pieces.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
-        return pieces
+            found.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
+        return found
 
     def _targets(self, pieces: list[tuple[SequenceData, NDArray]], preparation: Preparation) -> tuple[Tensor, Tensor]:
         """Return the targets of every step, and 1 where they are known: both (time, pieces, horizon * targets)."""
@@ -244,25 +244,23 @@ class NetworkForecaster(Estimator):
         """Return `targets` as indices of features."""
         if self.targets is None:
             return list(range(features))
-        targets = self._resolve_features("targets", self.targets, features)
-        if not targets:
+        found = self._resolve_features("targets", self.targets, features)
+        if not found:
             raise ValueError("targets is empty: name at least one feature, or omit it to forecast all features")
-        return targets
+        return found
 
-    def _resolve_features(
-        self, setting: str, names_or_numbers: int | str | Sequence[int | str], features: int
-    ) -> list[int]:
+    def _resolve_features(self, setting: str, given: int | str | Sequence[int | str], features: int) -> list[int]:
         """Return the features that a setting names, as indices."""
         names = self.columns_ or []
-        several = [names_or_numbers] if isinstance(names_or_numbers, int | np.integer | str) else names_or_numbers
-        features_found: list[Any] = [names.index(name) if name in names else name for name in several]
-        for name in features_found:
+        several = [given] if isinstance(given, int | np.integer | str) else given
+        found: list[Any] = [names.index(name) if name in names else name for name in several]
+        for name in found:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
-        if len(set(features_found)) < len(features_found):
-            raise ValueError(f"{setting} contains a feature twice: {names_or_numbers!r}")
-        return [int(number) for number in features_found]
+        if len(set(found)) < len(found):
+            raise ValueError(f"{setting} contains a feature twice: {given!r}")
+        return [int(number) for number in found]
 
     @property
     def _forecasts(self) -> NetworkForecasts:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,18 +146,19 @@ def _read_text_gaps(part: Any, where: str) -> NDArray[np.float64] | None:
         )
     dates = add_zones([parse_date(cell) for cell in cells], cells, lambda row: f"{where}, row {row}")
     gaps = compute_gaps(parse_dates(dates), where, cells)
-    # Local dates, such as days, stay evenly spaced when the clocks change.
-    local = np.diff(parse_dates([own.replace(tzinfo=UTC) for own in dates]), prepend=np.nan)
-    return local if not are_even(gaps) and are_even(local) else gaps
+    return _prefer_local(gaps, dates)
 
 
 def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
     gaps = index_gaps(index, where)
-    if getattr(index, "tz", None) is not None and not are_even(gaps):
-        # Local dates, such as days, stay evenly spaced when the clocks change.
-        local = index_gaps(index.tz_localize(None).sort_values(), where)
-        return local if are_even(local) else gaps
-    return gaps
+    zoned = getattr(index, "tz", None) is not None and not are_even(gaps)
+    return _prefer_local(gaps, [own.to_pydatetime() for own in index]) if zoned else gaps
+
+
+def _prefer_local(gaps: NDArray[np.float64], dates: Sequence[datetime]) -> NDArray[np.float64]:
+    """Return the gaps between local dates if only these are even, as those of days when the clocks change."""
+    local = np.diff(parse_dates([own.replace(tzinfo=UTC) for own in dates]), prepend=np.nan)
+    return local if not are_even(gaps) and are_even(local) else gaps
 
 
 def check_future_dates(X: Any, future: Any) -> None:
