@@ -12,7 +12,7 @@ from cornn._constants import CONSTANTS, Oscillators, Values, constant, constrain
 from cornn._initialisation import INITS, SCALED, InitialRanges
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
 from cornn._random import uniform_
-from cornn._torch_private import find_tensors, is_eager
+from cornn._torch_private import compute_hooked_weights, find_tensors, is_eager
 from cornn.engine.cell import CellWeights, step
 from cornn.engine.contract import wants_gradient
 
@@ -250,6 +250,7 @@ class CoRNNCell(nn.Module):
 
     def matrices(self) -> Matrices:
         """Return copies of the paper's V, W, W_z and b."""
+        compute_hooked_weights(self)
         V, b, R = self.weights()
         W, W_z = R.detach().clone().split(self.hidden_size, 1)
         return Matrices(V.detach().clone(), W, W_z, None if b is None else b.detach().clone())

@@ -20,6 +20,7 @@ from safetensors.numpy import load, save
 
 from cornn import functional
 from cornn._stacking import Stack
+from cornn._torch_private import compute_hooked_weights
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
@@ -360,6 +361,7 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
     for cell in layer.cells.values():
         if cell.weight_hh.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"streams compute in float32 or float64, this layer is {cell.weight_hh.dtype}: convert it")
+        compute_hooked_weights(cell)
         V, b, R = cell.weights()
         V, R = (weight.detach().cpu().numpy().copy() for weight in (V, R))
         bias = np.zeros(cell.hidden_size, R.dtype) if b is None else b.detach().cpu().numpy().copy()
