@@ -178,6 +178,16 @@ def test_a_stream_keeps_the_weights_it_was_made_with():
     np.testing.assert_array_equal(stream(input[0]), first)
 
 
+def test_a_layer_with_a_forward_of_its_own_is_not_streamed():
+    class Doubled(CoRNN):
+        def forward(self, input, *arguments, **options):
+            return super().forward(2 * input, *arguments, **options)
+
+    for make in (Doubled(3, 4).stream, SequenceModel(Doubled(3, 4), 2).stream):
+        with pytest.raises(TypeError, match=r"^Doubled has a forward of its own, which a stream would not call: load"):
+            make()
+
+
 @pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
 @pytest.mark.parametrize(
     "change",

@@ -355,6 +355,11 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
     """
     if not isinstance(layer, Stack) or not layer.oscillating:
         raise TypeError(f"only a CoRNN layer can be streamed, got {type(layer).__name__}")
+    if type(layer).forward is not Stack.forward:
+        raise TypeError(
+            f"{type(layer).__name__} has a forward of its own, which a stream would not call: load its weights into a "
+            "CoRNN, and stream that"
+        )
     if layer.bidirectional:
         raise ValueError("a bidirectional layer needs the whole sequence: streams need bidirectional=False")
     layers = []
