@@ -841,6 +841,8 @@ def test_packed_timespans_for_an_input_that_is_not_packed_are_refused():
         ({"dt": -0.1}, "dt must lie between 0 and 1, got -0.1"),
         ({"dt": math.nan}, "dt must lie between 0 and 1, got nan"),
         ({"dt": [0.1, 0.2, 1.5, 0.3]}, "dt must lie between 0 and 1, got 1.5"),
+        ({"num_layers": True}, "num_layers must be a positive integer, got True"),
+        ({"checkpoint_every": True}, "checkpoint_every must be a positive integer, got True"),
         ({"gamma": -1.0}, "gamma must be finite and not negative, got -1.0"),
         ({"gamma": math.nan}, "gamma must be finite and not negative, got nan"),
         ({"gamma": math.inf}, "gamma must be finite and not negative, got inf"),

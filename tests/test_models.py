@@ -75,6 +75,12 @@ def test_unknown_reading():
         SequenceModel(CoRNN(2, 4), 1, read="first")
 
 
+@pytest.mark.parametrize("outputs", [0, True])
+def test_the_number_of_outputs_is_a_positive_integer(outputs):
+    with pytest.raises(ValueError, match=f"outputs must be a positive integer, got {outputs}"):
+        SequenceModel(CoRNN(2, 4), outputs)
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN, CoRNN, LEM])
 def test_a_batch_first_layer_is_an_error_with_the_remedy(kind):
     with pytest.raises(ValueError, match=r"build the layer with batch_first=False and pass input\.transpose"):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
+from torch.nn.utils import prune
 
 from cornn import CoRNN, streaming
 from cornn._random import generator
@@ -175,6 +176,35 @@ def test_a_stream_keeps_the_weights_it_was_made_with():
     layer.set_matrices(V=torch.zeros_like(layer.matrices().V))
     stream.reset()
     np.testing.assert_array_equal(stream(input[0]), first)
+
+
+def test_a_layer_with_a_forward_of_its_own_is_not_streamed():
+    class Doubled(CoRNN):
+        def forward(self, input, *arguments, **options):
+            return super().forward(2 * input, *arguments, **options)
+
+    for make in (Doubled(3, 4).stream, SequenceModel(Doubled(3, 4), 2).stream):
+        with pytest.raises(TypeError, match=r"^Doubled has a forward of its own, which a stream would not call: load"):
+            make()
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    "change",
+    [lambda cell: prune.l1_unstructured(cell, "weight_ih", 0.5), lambda cell: nn.utils.weight_norm(cell, "weight_ih")],
+    ids=["pruning", "weight norm"],
+)
+def test_a_stream_has_the_weights_after_the_last_step_of_the_optimiser(change):
+    """PyTorch's hooks compute them at the next call of the layer."""
+    layer, input = built(), sequence()
+    change(layer.cell())
+    layer(input)[0].sum().backward()
+    torch.optim.SGD(layer.parameters(), 0.1).step()
+    V, stream = layer.matrices().V, layer.stream()
+    outputs = torch.from_numpy(np.stack([stream(sample) for sample in input.numpy()]))
+    with torch.no_grad():
+        torch.testing.assert_close(outputs, layer(input)[0], **FLOAT32)
+    torch.testing.assert_close(V, layer.matrices().V, rtol=0, atol=0)
 
 
 def test_what_a_sample_may_be():

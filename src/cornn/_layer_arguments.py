@@ -12,6 +12,7 @@ from cornn._torch_private import count_dispatch_modes, is_wrapped
 
 __all__ = [
     "arrange_timespans",
+    "check_count",
     "check_input",
     "check_lengths",
     "check_sizes",
@@ -22,11 +23,16 @@ __all__ = [
 ]
 
 
+def check_count(name: str, count: int) -> None:
+    """Raise ValueError unless an argument is a positive integer."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"{name} must be a positive integer, got {count!r}")
+
+
 def check_sizes(input_size: int, hidden_size: int) -> None:
     """Raise ValueError unless both sizes are positive integers."""
-    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+    check_count("input_size", input_size)
+    check_count("hidden_size", hidden_size)
 
 
 def check_trainable(trainable: str | Iterable[str], constants: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from cornn._layer_arguments import arrange_timespans, check_input, check_lengths, check_state, check_tensor
+from cornn._layer_arguments import arrange_timespans, check_count, check_input, check_lengths, check_state, check_tensor
 from cornn._torch_private import call_pre_hooks, current_transform_level
 from cornn.engine import check_backend, check_precision
 
@@ -103,14 +103,13 @@ class Stack(nn.Module):
         precision: str = "exact",
     ) -> None:
         super().__init__()
-        if not isinstance(num_layers, int) or num_layers < 1:
-            raise ValueError(f"num_layers must be a positive integer, got {num_layers!r}")
+        check_count("num_layers", num_layers)
         if isinstance(dropout, bool) or not isinstance(dropout, Real) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability between 0 and 1, got {dropout!r}")
         if dropout > 0 and num_layers == 1:
             warnings.warn("dropout acts between layers, so it has no effect with num_layers=1", stacklevel=3)
-        if checkpoint_every is not None and (not isinstance(checkpoint_every, int) or checkpoint_every < 1):
-            raise ValueError(f"checkpoint_every must be a positive integer, got {checkpoint_every!r}")
+        if checkpoint_every is not None:
+            check_count("checkpoint_every", checkpoint_every)
         check_backend(backend)
         check_precision(precision)
         self.input_size = input_size

@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 __all__ = [
     "TESTED",
     "call_pre_hooks",
+    "compute_hooked_weights",
     "count_dispatch_modes",
     "current_raw_stream",
     "current_transform_level",
@@ -129,6 +130,21 @@ def call_pre_hooks(module: nn.Module, input: Tensor) -> None:
         with_keywords = getattr(module, "_forward_pre_hooks_with_kwargs", {})
         for number, hook in hooks.items():
             hook(module, (input,), *([{}] if number in with_keywords else []))
+
+
+def compute_hooked_weights(module: nn.Module) -> None:
+    """Compute the weights that pruning and `nn.utils.weight_norm` set before a call, as a call would.
+
+    After a step of an optimiser they are those of the previous call. Other hooks are not called.
+    """
+    hooks = getattr(module, "_forward_pre_hooks", None)
+    if hooks:
+        from torch.nn.utils.prune import BasePruningMethod
+        from torch.nn.utils.weight_norm import WeightNorm
+
+        for hook in hooks.values():
+            if isinstance(hook, BasePruningMethod | WeightNorm):
+                hook(module, ())
 
 
 def has_hooks(module: nn.Module) -> bool:

@@ -13,7 +13,7 @@ from cornn._initialisation import INITS, SCALED, draw_weights_
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
 from cornn._random import uniform_
 from cornn._spectra import KnownSpectrum, compute_spectrum, is_cacheable
-from cornn._torch_private import find_tensors
+from cornn._torch_private import compute_hooked_weights, find_tensors
 from cornn.engine.cell import CellWeights, step
 
 __all__ = ["CoRNNCell", "Matrices"]
@@ -232,6 +232,7 @@ class CoRNNCell(nn.Module):
 
     def matrices(self) -> Matrices:
         """Return copies of the paper's V, W, W_z and b."""
+        compute_hooked_weights(self)
         V, b, R = self.weights()
         W, W_z = R.detach().clone().split(self.hidden_size, 1)
         return Matrices(V.detach().clone(), W, W_z, None if b is None else b.detach().clone())

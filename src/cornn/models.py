@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from cornn._layer_arguments import check_lengths
+from cornn._layer_arguments import check_count, check_lengths
 from cornn._stacking import Stack
 from cornn._torch_private import has_hooks
 from cornn.streaming import Stream, open_stream
@@ -40,7 +40,7 @@ class SequenceModel(nn.Module):
 
     Raises:
         TypeError: If `layer` is not a recurrent layer.
-        ValueError: If `layer` is batch-first or has a projection.
+        ValueError: If `layer` is batch-first or has a projection, or `outputs` is not a positive integer.
 
     Examples:
         >>> model = SequenceModel(CoRNN(3, 128), outputs=10)
@@ -57,6 +57,7 @@ class SequenceModel(nn.Module):
         if read not in ("last", "every", "mean"):
             raise ValueError(f"unknown read {read!r}: choose last, every or mean")
         _check_layer(layer)
+        check_count("outputs", outputs)
         self.encoder = encoder or nn.Identity()
         self.layer = layer
         like = next(layer.parameters())

@@ -20,6 +20,7 @@ from safetensors.numpy import load, save
 
 from cornn import functional
 from cornn._stacking import Stack
+from cornn._torch_private import compute_hooked_weights
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
@@ -364,12 +365,18 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
     """
     if not isinstance(layer, Stack) or not layer.oscillating:
         raise TypeError(f"only a CoRNN layer can be streamed, got {type(layer).__name__}")
+    if type(layer).forward is not Stack.forward:
+        raise TypeError(
+            f"{type(layer).__name__} has a forward of its own, which a stream would not call: load its weights into a "
+            "CoRNN, and stream that"
+        )
     if layer.bidirectional:
         raise ValueError("a bidirectional layer needs the whole sequence: streams need bidirectional=False")
     layers = []
     for cell in layer.cells.values():
         if cell.weight_hh.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"streams compute in float32 or float64, this layer is {cell.weight_hh.dtype}: convert it")
+        compute_hooked_weights(cell)
         V, b, R = cell.weights()
         V, R = (weight.detach().cpu().numpy().copy() for weight in (V, R))
         bias = np.zeros(cell.hidden_size, R.dtype) if b is None else b.detach().cpu().numpy().copy()

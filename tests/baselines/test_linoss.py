@@ -283,3 +283,11 @@ def test_compiled_layer_computes_the_same():
 def test_bad_options_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         LinOSS(1, 2, **options)
+
+
+def test_checkpoints_that_are_set_later_do_not_run_a_block_twice_with_dropout():
+    layer, input = LinOSS(3, 4, block_dropout=0.5, dtype=torch.float64), numbers(5, 2, 3)
+    layer.checkpoint_every = 2
+    with pytest.raises(ValueError, match="use block_dropout=0"):
+        layer(input)
+    layer.eval()(input)

@@ -368,8 +368,16 @@ class LinOSS(Layer):
             assert isinstance(cell, LinOSSCell)
             if name not in ("l0", "l0_reverse"):
                 cell.follow()
-            if cell.block_dropout and self.checkpoint_every is not None:
-                raise ValueError("checkpoint_every runs a block twice, with different dropout: use block_dropout=0")
+            self._check_dropout(cell)
+
+    def _check_dropout(self, cell: LinOSSCell) -> None:
+        if cell.block_dropout and self.checkpoint_every is not None:
+            raise ValueError("checkpoint_every runs a block twice, with different dropout: use block_dropout=0")
+
+    def _cell(self, name, *arguments) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if self.training:  # again, since checkpoint_every may be set later
+            self._check_dropout(self.cells[name])
+        return super()._cell(name, *arguments)
 
 
 class DLinOSSCell(LinOSSCell):
