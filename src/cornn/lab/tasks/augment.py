@@ -77,8 +77,8 @@ def warp_images(images: Tensor, limit: float, random: torch.Generator) -> Tensor
 
     Args:
         images: The images.
-        limit: Maximum difference of each entry of the linear map from the identity's. A pixel at the edge moves by up to
-            that fraction of half the image in each direction.
+        limit: Maximum difference of each entry of the linear map from the identity's. A pixel at the edge moves by up
+            to that fraction of half the image in each direction.
         random: The generator.
 
     Returns:
