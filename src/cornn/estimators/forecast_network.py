@@ -192,8 +192,8 @@ class NetworkForecaster(Estimator):
         features_found: list[Any] = [names.index(name) if name in names else name for name in several]
         for name in features_found:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
-                there = ", ".join(names) or f"0 to {features - 1}"
-                raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
+                listing = ", ".join(names) or f"0 to {features - 1}"
+                raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {listing}")
         if len(set(features_found)) < len(features_found):
             raise ValueError(f"{setting} contains a feature twice: {names_or_numbers!r}")
         return [int(number) for number in features_found]
