@@ -51,5 +51,5 @@ class ArgumentError(ValueError):
 
     def spell(self, option: Callable[[Argument], str]) -> str:
         """Return the message for an interface that spells arguments in its own way."""
-        shown = (part for part in self.parts if not isinstance(part, InPython))
-        return "".join(option(part) if isinstance(part, Argument) else part for part in shown)
+        parts = (part for part in self.parts if not isinstance(part, InPython))
+        return "".join(option(part) if isinstance(part, Argument) else part for part in parts)

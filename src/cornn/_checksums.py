@@ -112,10 +112,10 @@ def unseal_zip(content: bytes, path: Path, remedy: str, *, warn: bool = True) ->
     """Verify the checksum of a zip file and return the file without it. With `warn`, warn if there is none."""
     comment = content[-ZIP_COMMENT:]
     if len(content) > ZIP_COMMENT and content[-ZIP_COMMENT - 2 : -ZIP_COMMENT] == struct.pack("<H", ZIP_COMMENT):
-        whole = content[: -ZIP_COMMENT - 2] + b"\0\0"
-        if comment != ZIP_PREFIX + compute_checksum(whole).encode():
+        archive = content[: -ZIP_COMMENT - 2] + b"\0\0"
+        if comment != ZIP_PREFIX + compute_checksum(archive).encode():
             raise DamagedFileError(f"{path} is damaged: its content does not match its checksum: {remedy}")
-        return whole
+        return archive
     if content[-22:-18] != b"PK\x05\x06" or content[-2:] != b"\0\0":
         raise DamagedFileError(f"{path} is damaged or truncated: {remedy}")
     if warn:
@@ -127,8 +127,8 @@ def pack_tensors(arrays: Mapping[str, NDArray], metadata: Mapping[str, str]) -> 
     """Return a safetensors file with its checksum in its metadata."""
     from safetensors.numpy import save
 
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return save(whole, {**metadata, TENSOR_KEY: _tensor_checksum(whole, metadata)})
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return save(contiguous, {**metadata, TENSOR_KEY: _tensor_checksum(contiguous, metadata)})
 
 
 def unpack_tensors(

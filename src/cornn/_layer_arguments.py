@@ -87,7 +87,7 @@ def check_state(
     state = (state,) if isinstance(state, Tensor) else tuple(state)
     if len(state) != len(names):
         raise ValueError(f"state has {format_count(len(state), 'tensor')}, expected {len(names)}: ({', '.join(names)})")
-    device, dtype, alike = input.device, input.dtype, True
+    device, dtype, matches = input.device, input.dtype, True
     for name, part in zip(names, state, strict=True):
         if not isinstance(part, Tensor):
             check_tensor(part, f"state {name}")
@@ -96,10 +96,10 @@ def check_state(
         if part.device != device:
             raise ValueError(f"state {name} is on {part.device}, the input on {device}: move it with .to(...)")
         if part.dtype != dtype:
-            alike = False
+            matches = False
             if not torch.is_autocast_enabled(device.type):
                 raise ValueError(f"state {name} is {part.dtype}, the input {dtype}: convert one with .to(...)")
-    return state if alike else tuple(part.to(dtype) for part in state)
+    return state if matches else tuple(part.to(dtype) for part in state)
 
 
 def arrange_timespans(timespans: Tensor, input: Tensor, batch_first: bool) -> Tensor:

@@ -48,7 +48,7 @@ def test_the_tables_say_who_wins_and_how_many_seeds_there_are(tables, tmp_path, 
 
 
 def test_the_verdict_is_about_differences_that_the_problems_prove(tables, tmp_path, monkeypatch):
-    row = "not distinguishable from the ROCKETs MiniRocket and MultiRocket"
+    row = "not distinguishable from MiniRocket and MultiRocket"
     for page in ("README.md", "docs/index.md"):
         assert row in (BENCHMARKS.parent / page).read_text(encoding="utf8")
     published = tables.verdict().split(";")[0]

@@ -71,14 +71,14 @@ def by_autograd(
     Returns:
         The gradients of the tensors; None for those that are not needed.
     """
-    again, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
+    create_graph, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
     with torch.enable_grad(), no_autocast(device):
         # Views: the dependence of a state on weights that are also inputs belongs to the graph of the state.
         views = [None if x is None else x.view_as(x) for x in tensors]
         pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
         inputs = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
         results, weights = zip(*pairs, strict=True)
-        computed = iter(torch.autograd.grad(results, inputs, weights, create_graph=again, allow_unused=True))
+        computed = iter(torch.autograd.grad(results, inputs, weights, create_graph=create_graph, allow_unused=True))
     return [next(computed) if need else None for need in needs]
 
 
@@ -102,7 +102,7 @@ def _gradients(ctx, *grads):
     grad_output, grad_last, *arguments, lengths = ctx.saved_tensors
     if all(grad is None for grad in grads):
         return (None,) * ctx.count
-    again = torch.is_grad_enabled()
+    create_graph = torch.is_grad_enabled()
     with torch.enable_grad(), no_autocast(arguments[0].device.type):
         variables = [_variable(x) for x in (grad_output, grad_last, *arguments)]
         grads_given, arguments = variables[:2], variables[2:]
@@ -113,7 +113,7 @@ def _gradients(ctx, *grads):
         inputs, seconds = zip(*requested, strict=True)
         first = torch.autograd.grad(outputs, inputs, weights, create_graph=True)
         present = [x for x in variables if x is not None]
-        second = torch.autograd.grad(first, present, seconds, create_graph=again, allow_unused=True)
+        second = torch.autograd.grad(first, present, seconds, create_graph=create_graph, allow_unused=True)
     computed = iter(second)
     for_output, for_last, *for_arguments = [None if x is None else next(computed) for x in variables]
     # None for the output and the trail: the gradient depends on them only through the arguments.

@@ -124,9 +124,9 @@ def _draw_projections(inputs: BankInputs, groups: int, random: np.random.Generat
     features = inputs.features
     first = np.arange(groups) % len(inputs.views) * features
     direction = np.zeros((groups, features), np.float32)
-    most = min(features, MAX_CHANNELS)
+    limit = min(features, MAX_CHANNELS)
     for projection in direction:
-        size = min(most, int(2 ** random.uniform(0, math.log2(most + 1))))
+        size = min(limit, int(2 ** random.uniform(0, math.log2(limit + 1))))
         chosen = random.choice(features, size, replace=False)
         weights = random.normal(size=size)
         projection[chosen] = weights / np.sqrt((weights**2).sum())

@@ -183,7 +183,7 @@ def fit_bank_model(
     weights = weights / weights.mean()
     folds = make_folds(groups, len(sequences), settings.seed)
     scalings = tuple(dict.fromkeys(name for candidate in settings.candidates for name in candidate))
-    drawn = draw_bank(
+    full_bank = draw_bank(
         sequences,
         neurons=settings.neurons,
         scalings=scalings,
@@ -193,16 +193,16 @@ def fit_bank_model(
         seed=settings.seed,
     )
     if len(sequences) > LARGE:
-        return _fit_large(drawn, sequences, target, weights, folds, settings)
-    features = drawn.features(sequences, settings.device)
-    chosen, fit, scaler = _choose(drawn, features, target, weights, folds, settings.candidates)
-    groups_kept = _groups_of(drawn, chosen)
-    columns = _columns(drawn, groups_kept)
-    near = features if len(groups_kept) == len(drawn.bank.first) else features[:, columns]
+        return _fit_large(full_bank, sequences, target, weights, folds, settings)
+    features = full_bank.features(sequences, settings.device)
+    chosen, fit, scaler = _choose(full_bank, features, target, weights, folds, settings.candidates)
+    groups_kept = _groups_of(full_bank, chosen)
+    columns = _columns(full_bank, groups_kept)
+    near = features if len(groups_kept) == len(full_bank.bank.first) else features[:, columns]
     scaler = Standardiser(scaler.mean[columns], scaler.factor[columns])
     weight = scaler.factor[:, None] * (scaler(near).T @ fit.dual.astype(np.float32))
     readout = Readout(weight.astype(np.float32), fit.bias - scaler.mean.astype(np.float64) @ weight)
-    return BankModel(drawn.select(groups_kept), readout, fit.penalty), fit.held_out
+    return BankModel(full_bank.select(groups_kept), readout, fit.penalty), fit.held_out
 
 
 def shrink_bank_model(
@@ -244,17 +244,17 @@ def shrink_bank_model(
     return BankModel(model.bank.select(kept), readout, fit.penalty), before, fit.held_out
 
 
-def _fit_large(drawn, sequences, target, weights, folds, settings) -> tuple[BankModel, NDArray[np.float64]]:
+def _fit_large(full_bank, sequences, target, weights, folds, settings) -> tuple[BankModel, NDArray[np.float64]]:
     """Choose on a sample, cap the features, and accumulate their products in chunks."""
     chosen = settings.candidates[0]
     if len(settings.candidates) > 1:
         sample = np.sort(np.random.default_rng([settings.seed % 2**63, 26]).permutation(len(sequences))[:CHOICE])
-        features = drawn.features([sequences[row] for row in sample], settings.device)
+        features = full_bank.features([sequences[row] for row in sample], settings.device)
         part = None if folds is None else np.unique(folds[sample], return_inverse=True)[1]
-        chosen, _, _ = _choose(drawn, features, target[sample], weights[sample], part, settings.candidates)
-    groups = _groups_of(drawn, chosen)
-    most = max(len(drawn.inputs.views), LARGE_WIDTH // (GROUP * drawn.bank.stats))
-    bank = drawn.select(groups[:most])
+        chosen, _, _ = _choose(full_bank, features, target[sample], weights[sample], part, settings.candidates)
+    groups = _groups_of(full_bank, chosen)
+    limit = max(len(full_bank.inputs.views), LARGE_WIDTH // (GROUP * full_bank.bank.stats))
+    bank = full_bank.select(groups[:limit])
     readout, held_out, _, penalty = fit_from_chunks(
         lambda: _chunks(bank, sequences, settings.device), target, weights, folds
     )
@@ -283,7 +283,7 @@ def _columns(bank: FittedBank, groups: NDArray[np.int64]) -> NDArray[np.int64] |
     return (np.arange(bank.bank.stats)[:, None] * bank.bank.neurons + neurons).ravel()
 
 
-def _choose(drawn, features, target, weights, folds, candidates):
+def _choose(full_bank, features, target, weights, folds, candidates):
     """Fit every candidate, and return the best with its fit and the standardiser of all features.
 
     Another candidate replaces the first only if its errors are lower by more than chance would explain: the first uses
@@ -296,18 +296,20 @@ def _choose(drawn, features, target, weights, folds, candidates):
     def kernel(groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum the kernels of the views, each computed once."""
         total = np.zeros((len(near), len(near)))
-        views = drawn.bank.first[groups]
+        views = full_bank.bank.first[groups]
         for view in np.unique(views):
             members = groups[views == view]
             if members.tobytes() not in kernels:
-                part = near[:, _columns(drawn, members)]
+                part = near[:, _columns(full_bank, members)]
                 kernels[members.tobytes()] = (part @ part.T).astype(np.float64)
             total += kernels[members.tobytes()]
         return total
 
     if len(candidates) == 1:
         return candidates[0], fit_from_kernel((near @ near.T).astype(np.float64), target, weights, folds), scaler
-    fits = [fit_from_kernel(kernel(_groups_of(drawn, candidate)), target, weights, folds) for candidate in candidates]
+    fits = [
+        fit_from_kernel(kernel(_groups_of(full_bank, candidate)), target, weights, folds) for candidate in candidates
+    ]
     best, base = 0, fits[0].errors
     for number, fit in enumerate(fits[1:], 1):
         gain = base - fit.errors

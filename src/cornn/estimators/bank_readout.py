@@ -183,10 +183,10 @@ def fit_from_chunks(
             products[fold] += part.T @ part
     assert first is not None
     width = len(first.mean)
-    whole = products.sum(0)
-    total = whole[width, width]
-    shift = whole[:width, width] / total
-    deviation = np.sqrt(np.maximum(np.diag(whole)[:width] / total - shift**2, 0))
+    totals = products.sum(0)
+    total = totals[width, width]
+    shift = totals[:width, width] / total
+    deviation = np.sqrt(np.maximum(np.diag(totals)[:width] / total - shift**2, 0))
     varies = (deviation > CONSTANT) & (first.factor > 0)
     factor = np.where(varies, 1 / np.where(varies, deviation, 1), 0)
 
@@ -198,7 +198,7 @@ def fit_from_chunks(
         cross = part[:width, width + 1 :] - np.outer(sums, answer)
         return factor[:, None] * square * factor, factor[:, None] * cross, factor * (mean - shift), answer + bias
 
-    gram, moment, _, _ = centred(whole)
+    gram, moment, _, _ = centred(totals)
     size = float(np.trace(gram) / count) or 1.0
     standardiser = Standardiser(
         (first.mean + shift / np.where(first.factor > 0, first.factor, 1)).astype(np.float32),
@@ -222,19 +222,19 @@ def fit_from_chunks(
     else:
         fits = []
         for fold in range(number):
-            system, aim, mean, answer = centred(whole - products[fold])
-            solved = []
+            system, aim, mean, answer = centred(totals - products[fold])
+            solutions = []
             for penalty in PENALTIES:
                 loaded = system.copy()
                 loaded[np.diag_indices(width)] += penalty * count * size
-                solved.append(np.linalg.solve(loaded, aim))
-            fits.append((np.stack(solved), mean, answer))
+                solutions.append(np.linalg.solve(loaded, aim))
+            fits.append((np.stack(solutions), mean, answer))
         for rows, features in chunks():
             near = standardiser(features).astype(np.float64)
-            for fold, (solved, mean, answer) in enumerate(fits):
+            for fold, (solutions, mean, answer) in enumerate(fits):
                 places = np.flatnonzero(folds[rows] == fold)
                 at = rows.start + places
-                held_out[:, at] = np.einsum("rf,pfo->pro", near[places] - mean, solved, optimize=True) + answer
+                held_out[:, at] = np.einsum("rf,pfo->pro", near[places] - mean, solutions, optimize=True) + answer
     errors = weights * np.square(target - held_out).sum(2)
     best = int(errors.mean(1).argmin())
     weight = standardiser.factor[:, None] * (vectors @ (projected / left[:, best, None]))

@@ -98,8 +98,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
                 def mean_loss(model, batch, rows):
                     logits = apply_model(model, batch, every=False, drop=drop)
-                    each = torch.nn.functional.cross_entropy(logits, targets[rows], reduction="none")
-                    return (each * factors[rows]).mean()
+                    losses = torch.nn.functional.cross_entropy(logits, targets[rows], reduction="none")
+                    return (losses * factors[rows]).mean()
 
                 return mean_loss
 
@@ -252,11 +252,11 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         }
         if method not in finish:
             raise ValueError(f"unknown method {method!r}: choose one of {', '.join(finish)}")
-        whole = {
+        batch_methods = {
             "predict": lambda scores: self.classes_[scores.argmax(1)],
             "predict_proba": lambda scores: _softmax(scores * self.score_scale_),
         }
-        return self._open_stream(finish[method], whole[method], sensors)
+        return self._open_stream(finish[method], batch_methods[method], sensors)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted classifier mean: one logit per class."""
@@ -282,8 +282,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
 
 def _names(classes: NDArray) -> str:
     """Return the first labels as text."""
-    shown = [format_value(label) for label in classes[:MAX_NAMED]]
-    return ", ".join([*shown, *(["…"] if len(classes) > MAX_NAMED else [])])
+    names = [format_value(label) for label in classes[:MAX_NAMED]]
+    return ", ".join([*names, *(["…"] if len(classes) > MAX_NAMED else [])])
 
 
 def _check_count(count: int, y: NDArray) -> None:
@@ -306,9 +306,9 @@ def _softmax_row(logits: list[float]) -> NDArray[np.float64]:
 
 def draw_stratified(target: NDArray, count: int, random: torch.Generator) -> Tensor:
     """Draw about `count` rows: of each class its share, rounded down, and never all of them."""
-    drawn = torch.randperm(len(target), generator=random)
+    order = torch.randperm(len(target), generator=random)
     kept = []
     for number, total in enumerate(np.bincount(target)):
-        of_class = drawn[torch.from_numpy(target)[drawn] == number]
+        of_class = order[torch.from_numpy(target)[order] == number]
         kept.append(of_class[: int(total * count / len(target))])
     return torch.cat(kept)

@@ -69,18 +69,18 @@ def fill_ends(
         horizon: Steps to forecast.
         forecast: The forecasts after given sequences.
     """
-    found = list(sequences)
-    lasts = [count_to_known(own.values[:, targets])[-1] for own in found]
-    starts = [find_start(last, len(own.values)) for last, own in zip(lasts, found, strict=True)]
-    while pending := [number for number, own in enumerate(found) if starts[number] < len(own.values)]:
-        ahead = forecast([take(found[number], starts[number]) for number in pending])
-        for number, own_ahead in zip(pending, ahead, strict=True):
-            last, start, values = lasts[number], starts[number], found[number].values.copy()
+    filled = list(sequences)
+    lasts = [count_to_known(sequence.values[:, targets])[-1] for sequence in filled]
+    starts = [find_start(last, len(sequence.values)) for last, sequence in zip(lasts, filled, strict=True)]
+    while pending := [number for number, sequence in enumerate(filled) if starts[number] < len(sequence.values)]:
+        ahead = forecast([take(filled[number], starts[number]) for number in pending])
+        for number, forecasts in zip(pending, ahead, strict=True):
+            last, start, values = lasts[number], starts[number], filled[number].values.copy()
             stop = starts[number] = find_stop(last, start, horizon, len(values))
             for column in np.flatnonzero((last > 0) & (last <= start)):
-                values[start:stop, targets[column]] = own_ahead[: stop - start, column]
-            found[number] = found[number]._replace(values=values)
-    return found
+                values[start:stop, targets[column]] = forecasts[: stop - start, column]
+            filled[number] = filled[number]._replace(values=values)
+    return filled
 
 
 def find_groups(lasts: NDArray[np.int_]) -> list[tuple[int, int]]:
@@ -93,7 +93,7 @@ def find_groups(lasts: NDArray[np.int_]) -> list[tuple[int, int]]:
         The first and the last origin of each group.
     """
     origins = np.arange(1, len(lasts) + 1)[:, None]
-    own = np.where((lasts < origins) & (lasts > 0), lasts, -1)
-    firsts = np.flatnonzero(np.concatenate([[True], (own[1:] != own[:-1]).any(1)]))
-    ends = np.append(firsts[1:], len(own))
-    return [(int(first) + 1, int(end)) for first, end in zip(firsts, ends, strict=True) if (own[first] >= 0).any()]
+    known = np.where((lasts < origins) & (lasts > 0), lasts, -1)
+    firsts = np.flatnonzero(np.concatenate([[True], (known[1:] != known[:-1]).any(1)]))
+    ends = np.append(firsts[1:], len(known))
+    return [(int(first) + 1, int(end)) for first, end in zip(firsts, ends, strict=True) if (known[first] >= 0).any()]

@@ -60,10 +60,10 @@ class SeriesLayout:
             future: Features of `known_future` of the steps to forecast, shape (horizon, features).
         """
         target = self.targets[column]
-        there = np.flatnonzero(~np.isnan(values[:, target]))
-        if not len(there):
+        known_steps = np.flatnonzero(~np.isnan(values[:, target]))
+        if not len(known_steps):
             return None
-        known = values[there[0] :]
+        known = values[known_steps[0] :]
         return History(known[:, target], known[:, list(self.known_future)], known[:, self.past[column]], future)
 
     def read_futures(self, future: Any, count: int, horizon: int) -> list[NDArray[np.float64] | None]:

@@ -88,15 +88,15 @@ class NetworkForecasts:
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every step, one array (time, horizon, targets) per sequence."""
-        found = self._forecast_every(sequences)
-        for sequence, own in zip(sequences, found, strict=True):
+        forecasts = self._forecast_every(sequences)
+        for sequence, ahead in zip(sequences, forecasts, strict=True):
             lasts = count_to_known(sequence.values[:, self.targets])
             groups = find_groups(lasts)
             # In batches, since each group needs the sequence up to its end.
-            count = max(1, STEPS_AT_ONCE // len(own))
+            count = max(1, STEPS_AT_ONCE // len(ahead))
             for index in range(0, len(groups), count):
-                self._forecast_gaps(sequence, lasts, groups[index : index + count], own)
-        return found
+                self._forecast_gaps(sequence, lasts, groups[index : index + count], ahead)
+        return forecasts
 
     def _forecast_every(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every step; the preparation replaces all missing values."""
@@ -105,7 +105,7 @@ class NetworkForecasts:
         return [self._add(every[: len(series), number], series) for number, series in enumerate(values)]
 
     def _forecast_gaps(
-        self, sequence: SequenceData, lasts: NDArray[np.int_], groups: list[tuple[int, int]], found: NDArray
+        self, sequence: SequenceData, lasts: NDArray[np.int_], groups: list[tuple[int, int]], forecasts: NDArray
     ) -> None:
         """Forecast after steps without a target, in place.
 
@@ -113,19 +113,19 @@ class NetworkForecasts:
             sequence: The sequence.
             lasts: From `count_to_known`.
             groups: From `find_groups`.
-            found: Forecasts from every step, shape (time, horizon, targets).
+            forecasts: Forecasts from every step, shape (time, horizon, targets).
         """
         parts, kept = [], []
         for first, end in groups:
             most = min(end, find_start(lasts[first - 1], first) + MAX_HORIZONS * self.horizon)
-            found[max(most, first - 1) : end] = np.nan
+            forecasts[max(most, first - 1) : end] = np.nan
             if first <= most:
                 parts.append(take(sequence, most))
                 kept.append(slice(first - 1, most))
         if parts:
             filled = fill_ends(parts, self.targets, self.horizon, self._forecast)
-            for own, steps in zip(self._forecast_every(filled), kept, strict=True):
-                found[steps] = own[steps]
+            for ahead, steps in zip(self._forecast_every(filled), kept, strict=True):
+                forecasts[steps] = ahead[steps]
 
     def stream(self) -> PredictionStream:
         """Open a stream that forecasts after each sample."""
@@ -200,13 +200,13 @@ class NetworkForecaster(Estimator):
         The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
         pieces.
         """
-        found, length = [], len(sequence.values)
+        pieces, length = [], len(sequence.values)
         window = WINDOW if self.window is None else int(self.window)
         for start in range(0, length - 1, window):
             end = min(start + window, length - 1)
             gaps = None if sequence.gaps is None else sequence.gaps[start:end]
-            found.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
-        return found
+            pieces.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
+        return pieces
 
     def _targets(self, pieces: list[tuple[SequenceData, NDArray]], preparation: Preparation) -> tuple[Tensor, Tensor]:
         """Return the targets of every step, and 1 where they are known: both (time, pieces, horizon * targets)."""
@@ -244,23 +244,23 @@ class NetworkForecaster(Estimator):
         """Return `targets` as indices of features."""
         if self.targets is None:
             return list(range(features))
-        found = self._resolve_features("targets", self.targets, features)
-        if not found:
+        targets = self._resolve_features("targets", self.targets, features)
+        if not targets:
             raise ValueError("targets is empty: name at least one feature, or omit it to forecast all features")
-        return found
+        return targets
 
     def _resolve_features(self, setting: str, given: int | str | Sequence[int | str], features: int) -> list[int]:
         """Return the features that a setting names, as indices."""
         names = self.columns_ or []
         several = [given] if isinstance(given, int | np.integer | str) else given
-        found: list[Any] = [names.index(name) if name in names else name for name in several]
-        for name in found:
+        resolved: list[Any] = [names.index(name) if name in names else name for name in several]
+        for name in resolved:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
-        if len(set(found)) < len(found):
+        if len(set(resolved)) < len(resolved):
             raise ValueError(f"{setting} contains a feature twice: {given!r}")
-        return [int(number) for number in found]
+        return [int(number) for number in resolved]
 
     @property
     def _forecasts(self) -> NetworkForecasts:

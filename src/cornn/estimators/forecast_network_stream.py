@@ -47,19 +47,19 @@ class NetworkForecastStream(PredictionStream):
         values = np.array(to_array(sample), np.float64).reshape(-1)
         missing = np.isnan(values[self._targets]) if len(values) == len(self._preparation.mean) else np.zeros(0, bool)
         if not missing.any():
-            found = super().__call__(sample, timespan)
+            forecast = super().__call__(sample, timespan)
             self._lasts[:] = self.stream.steps
             self._rows.clear()
-            return found
+            return forecast
         base = self._base if self._rows else self.stream.state()
-        found = super().__call__(sample, timespan)
+        forecast = super().__call__(sample, timespan)
         self._base = base
         self._rows.append((values, self._factor(timespan)))
         self._lasts[~missing] = self.stream.steps
         start = find_start(self._lasts, self.stream.steps)
         if start == self.stream.steps:
             self._rows.clear()
-            return found
+            return forecast
         self._drop_rows(start)
         return self._forecast(start)
 
@@ -89,17 +89,17 @@ class NetworkForecastStream(PredictionStream):
         if end - start > MAX_HORIZONS * self._horizon:
             return np.full((self._horizon, len(self._targets)), np.nan)
         stream.restore(self._base)
-        found = self._finish(stream.answer, stream)
+        forecast = self._finish(stream.answer, stream)
         while start < end:
             stop = find_stop(self._lasts, start, self._horizon, end)
             for step in range(start, stop):
                 values, factor = self._rows[step - first]
                 values = values.copy()
                 for column in np.flatnonzero((self._lasts > 0) & (self._lasts <= start)):
-                    values[self._targets[column]] = found[step - start, column]
+                    values[self._targets[column]] = forecast[step - start, column]
                 stream(values, factor)
-            start, found = stop, self._finish(stream.answer, stream)
-        return found
+            start, forecast = stop, self._finish(stream.answer, stream)
+        return forecast
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, for `restore`."""
@@ -118,7 +118,7 @@ class NetworkForecastStream(PredictionStream):
             raise ValueError(
                 "the state belongs to a forecaster with other features: restore it with a stream of that forecaster"
             )
-        base = {name.removeprefix("base."): own for name, own in given.items() if name.startswith("base.")}
+        base = {name.removeprefix("base."): value for name, value in given.items() if name.startswith("base.")}
         if len(rows):
             self._ahead.restore(base)  # checks it
         super().restore(state)

@@ -358,9 +358,9 @@ def _times(frame: Any, name: str) -> NDArray:
 
 def select_columns(frame: Any, names: Sequence[Any], where: str = "") -> NDArray[np.float64]:
     """Return some columns, shape (rows, columns). Names are compared as text, as files store them."""
-    there = {str(name): name for name in frame.columns}
-    _require(frame, [name for name in names if str(name) not in there], where)
-    return np.stack([_column(frame, there[str(name)], where) for name in names], 1)
+    by_text = {str(name): name for name in frame.columns}
+    _require(frame, [name for name in names if str(name) not in by_text], where)
+    return np.stack([_column(frame, by_text[str(name)], where) for name in names], 1)
 
 
 def _column(frame: Any, name: Any, where: str) -> NDArray[np.float64]:

@@ -248,8 +248,8 @@ def train(
 
     def batches() -> Iterator[Tensor]:
         for epoch in range(1, schedule.epochs + 1):
-            drawn = torch.randperm(len(training), generator=generator(schedule.seed, "order", epoch))
-            yield from training[drawn].to(device).split(schedule.batch_size)
+            order = torch.randperm(len(training), generator=generator(schedule.seed, "order", epoch))
+            yield from training[order].to(device).split(schedule.batch_size)
 
     def rates(step: int) -> list[float]:
         done = (step - 1) // steps

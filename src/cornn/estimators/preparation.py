@@ -97,13 +97,13 @@ def fill_missing(values: NDArray[np.float64], before: NDArray[np.float64]) -> ND
 
 def mean_and_scale(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and standard deviation of each column (rows, columns), ignoring NaN; 1 for constant columns."""
-    there = ~np.isnan(table)
-    count = np.maximum(there.sum(0), 1)
+    known = ~np.isnan(table)
+    count = np.maximum(known.sum(0), 1)
     # Scale by a power of two near the largest value, so that squares neither overflow nor underflow; this is exact.
-    power = np.frexp(np.where(there, np.abs(table), 0).max(0, initial=0))[1]
+    power = np.frexp(np.where(known, np.abs(table), 0).max(0, initial=0))[1]
     table = np.ldexp(table, -power)
-    mean = np.where(there, table, 0).sum(0) / count
-    scale = np.sqrt((np.where(there, table - mean, 0) ** 2).sum(0) / count)
+    mean = np.where(known, table, 0).sum(0) / count
+    scale = np.sqrt((np.where(known, table - mean, 0) ** 2).sum(0) / count)
     # The rounding error of a constant column must not be scaled up.
     varies = scale > 1e-12 * np.abs(mean)
     mean, scale = np.ldexp(mean, power), np.ldexp(scale, power)

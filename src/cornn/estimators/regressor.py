@@ -93,8 +93,8 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
                 factors = torch.from_numpy(scale).to(data.input.device)
 
                 def mean_loss(model, batch, rows):
-                    each = (apply_model(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
-                    return (each * factors[rows]).mean()
+                    losses = (apply_model(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
+                    return (losses * factors[rows]).mean()
 
                 return mean_loss
 

@@ -160,9 +160,9 @@ def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed:
                 f"{features} features as input, as in training"
             )
         if (sequence.gaps is not None) != timed:
-            fitted, here = ("with", "lacks") if timed else ("without", "has")
+            fitted, verb = ("with", "lacks") if timed else ("without", "has")
             remedy = "pass times too" if timed else "fit with times too, or fill the gaps with rows of missing values"
-            raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {here} them: {remedy}")
+            raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {verb} them: {remedy}")
 
 
 def _check_alike(sequences: list[SequenceData]) -> None:

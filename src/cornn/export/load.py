@@ -130,7 +130,7 @@ def load_model(path: Path | str) -> TrainedModel | TrainedBank:
     Examples:
         >>> load_model("runs/adding-0001").model
     """
-    saved = load(path)
-    if isinstance(saved, RunArtifact):
-        return TrainedModel(saved.path.name, saved.model())
-    return wrap_model(saved.estimator())
+    artifact = load(path)
+    if isinstance(artifact, RunArtifact):
+        return TrainedModel(artifact.path.name, artifact.model())
+    return wrap_model(artifact.estimator())

@@ -222,14 +222,14 @@ def check_bank(content: bytes, estimator: Any) -> float:
 
     running, inputs, worst = open_session(content), estimator.bank_.bank.inputs, 0.0
     for count, steps in ((5, 50), (1, 17)):
-        drawn = draw_sequences(inputs, count, steps)
-        feeds = {"input": np.stack([sequence.values for sequence in drawn]).astype(np.float32)}
-        spans = None if inputs.unit is None else np.stack([np.asarray(sequence.gaps) for sequence in drawn])
+        sequences = draw_sequences(inputs, count, steps)
+        feeds = {"input": np.stack([sequence.values for sequence in sequences]).astype(np.float32)}
+        spans = None if inputs.unit is None else np.stack([np.asarray(sequence.gaps) for sequence in sequences])
         if spans is not None:
             feeds["timespans"] = spans.astype(np.float32)
         outputs = running.run(None, feeds)[0]
         answer = estimator.predict_proba if estimator.output_spec().classes else estimator.predict
-        expected = answer([sequence.values for sequence in drawn], timespans=spans)
+        expected = answer([sequence.values for sequence in sequences], timespans=spans)
         worst = max(worst, float(np.abs(outputs - expected).max() / max(np.abs(expected).max(), 1e-30)))
     if not worst <= LIMIT:
         raise ValueError(

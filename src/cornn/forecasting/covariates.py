@@ -63,8 +63,8 @@ def fit_effect(series: list[NDArray[np.float64]], covariates: list[NDArray[np.fl
             changes.append(np.diff(values))
             inputs.append(np.diff((np.nan_to_num(known, nan=0.0) - centre) / scale, axis=0))
         y, X = np.concatenate(changes), np.concatenate(inputs)
-        there = ~np.isnan(y)
-        y, X = y[there], X[there]
+        is_known = ~np.isnan(y)
+        y, X = y[is_known], X[is_known]
         if len(y) < 3 * X.shape[1] + 5 or not y.std():
             continue
         share, weights = _leave_out(X, y)

@@ -145,10 +145,10 @@ class Model:
         for start in range(last, end, self.horizon):
             stop = min(start + self.horizon, end)
             values[start:stop] = ahead[: stop - start]
-            here = (origins > start) & (origins <= stop)
+            in_piece = (origins > start) & (origins <= stop)
             filled = replace(history, values=values).take(stop)
-            forecasts = self.forecast_at(filled, np.append(origins[here], stop)).mean
-            result[here], ahead = forecasts[:-1], forecasts[-1]
+            forecasts = self.forecast_at(filled, np.append(origins[in_piece], stop)).mean
+            result[in_piece], ahead = forecasts[:-1], forecasts[-1]
         return result
 
     def member_forecasts(self, history: History, origins: NDArray[np.int_]) -> dict[Member, NDArray[np.float64]]:

@@ -171,9 +171,9 @@ def combine(
     total = np.zeros((len(otherwise), next(iter(forecasts.values())).shape[1]))
     weight = np.zeros_like(total)
     for member, forecast in forecasts.items():
-        there = ~np.isnan(forecast)
-        share = weights[member][:, None] * there
-        total += np.where(there, forecast, 0.0) * share
+        is_known = ~np.isnan(forecast)
+        share = weights[member][:, None] * is_known
+        total += np.where(is_known, forecast, 0.0) * share
         weight += share
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise[:, None])
 
@@ -364,11 +364,11 @@ def _combine_backtest(
     ends = origins[:, None] + np.arange(1, horizon + 1)
     members = list(forecasts)
     losses = np.abs(np.stack([forecasts[member] for member in members]) - truth) / scale[:, None]
-    there = ~np.isnan(losses)
-    losses = np.where(there, losses, 0.0)
+    is_known = ~np.isnan(losses)
+    losses = np.where(is_known, losses, 0.0)
     weights = np.zeros((len(members), len(origins)))
     for number, origin in enumerate(origins):
-        use = there & (ends <= origin)
+        use = is_known & (ends <= origin)
         count = use.sum((1, 2))
         mean = (losses * use).sum((1, 2)) / np.maximum(count, 1)
         usual = np.median(mean[count > 0]) if count.any() else 1.0

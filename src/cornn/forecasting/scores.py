@@ -154,9 +154,9 @@ def compare_with_baselines(
     means: Mapping[str, NDArray] = {name: np.concatenate(values) for name, values in by_name.items()}
     spreads: Mapping[str, NDArray] = {name: np.concatenate(values, 1) for name, values in quantiles.items()}
     scores = {name: score_forecasts(truth, values, size, spreads.get(name)) for name, values in means.items()}
-    reached = [ahead for ahead in range(horizon) if (~np.isnan(truth[:, ahead])).any()]
+    steps_ahead = [ahead for ahead in range(horizon) if (~np.isnan(truth[:, ahead])).any()]
     ahead = {
-        name: tuple(float(np.sqrt(np.nanmean(np.square(truth[:, k] - values[:, k])))) for k in reached)
+        name: tuple(float(np.sqrt(np.nanmean(np.square(truth[:, k] - values[:, k])))) for k in steps_ahead)
         for name, values in means.items()
     }
     coverage = pooled = None
@@ -164,7 +164,7 @@ def compare_with_baselines(
         low, high = include_forecasts(spreads["model"][[0, -1]], means["model"])
         inside = (truth >= low) & (truth <= high)
         known = ~np.isnan(truth)
-        coverage = tuple(float(inside[known[:, k], k].mean()) for k in reached)
+        coverage = tuple(float(inside[known[:, k], k].mean()) for k in steps_ahead)
         pooled = float(inside[known].mean())
     first = ~np.isnan(truth[:, 0])
     pairs = (tuple(truth[first, 0].tolist()), tuple(means["model"][first, 0].tolist()))

@@ -105,14 +105,14 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
     """
     steps = np.concatenate([[0.0], gaps[1:] / unit])
     check_length(float(steps.sum()), len(gaps), unit)
-    whole = np.round(steps)
-    uneven = (np.abs(steps - whole) > UNEVEN * np.maximum(whole, 1)) | (whole == 0)
+    rounded = np.round(steps)
+    uneven = (np.abs(steps - rounded) > UNEVEN * np.maximum(rounded, 1)) | (rounded == 0)
     if len(gaps) > 1 and uneven[1:].mean() > UNEVEN_SHARE:
         # Count back from the last sample, from which forecasts start.
         back = np.concatenate([np.cumsum(steps[:0:-1])[::-1], [0.0]])
         positions = -np.round(back)
         return (positions - positions[0]).astype(int)
-    return np.cumsum(np.concatenate([[0.0], np.maximum(whole[1:], 1.0)])).astype(int)
+    return np.cumsum(np.concatenate([[0.0], np.maximum(rounded[1:], 1.0)])).astype(int)
 
 
 def check_length(steps: float, samples: int, unit: float) -> None:

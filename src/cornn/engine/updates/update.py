@@ -311,15 +311,15 @@ def check_derivative(update: Update) -> None:
     names = [f"the next {name}" for name in update.state]
     names += [f"the derivative with respect to {name}" for name in (*update.pre, *update.state, *update.parameters)]
     pairs = zip(*(_results(form, pre, state, k, gradient) for form in (by_reference, by_code)), strict=True)
-    for name, (want, got) in zip(names, pairs, strict=True):
-        if not torch.allclose(got, want, rtol=DERIVATIVE, atol=DERIVATIVE):
-            worst = (got - want).abs().max().item()
+    for name, (expected, actual) in zip(names, pairs, strict=True):
+        if not torch.allclose(actual, expected, rtol=DERIVATIVE, atol=DERIVATIVE):
+            worst = (actual - expected).abs().max().item()
             raise ValueError(
                 f"the code of the update {update.name!r} gives {name} wrong: it is off by up to {worst:.1e}"
             )
     rest = [torch.zeros_like(x) for x in gradient]
-    for name, got in zip(names, _results(by_code, torch.zeros_like(pre), rest, k, rest), strict=True):
-        if not got.isfinite().all():
+    for name, actual in zip(names, _results(by_code, torch.zeros_like(pre), rest, k, rest), strict=True):
+        if not actual.isfinite().all():
             raise ValueError(
                 f"the code of the update {update.name!r} gives {name} as infinite or NaN where states and "
                 "pre-activations are 0: kernels need finite values there"

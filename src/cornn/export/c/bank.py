@@ -166,8 +166,8 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     total = len(model.bank.bank.first)
     if fits(total):
         return model, None
-    most = next((groups for groups in range(total - 1, 0, -1) if fits(groups)), 0)
-    if not most:
+    groups_left = next((groups for groups in range(total - 1, 0, -1) if fits(groups)), 0)
+    if not groups_left:
         raise ArgumentError(f"{GROUP} neurons, the fewest there can be, need ", *describe_need(1))
     if data is None or target is None:
         advice = " with the labelled training data, to drop neurons"
@@ -176,7 +176,7 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     if len(target) != len(sequences):
         raise ValueError(f"data has {len(sequences)} sequences and target {len(target)} entries: pass one per sequence")
     aim = estimator.ridge_target(target)
-    smaller, before, after = shrink_bank_model(model, sequences, aim, most)
+    smaller, before, after = shrink_bank_model(model, sequences, aim, groups_left)
     (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
     return smaller, (f"{name} (leave-one-out)", first, second)
 

@@ -81,14 +81,14 @@ def measure(
         (room / "samples").write_bytes(samples)
         compiled = [(folder / "model.c", STRICT), *((source, flags) for source in sources)]
         model = _run(room, folder, compiled, processor, outputs)
-        nothing = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
+        empty = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
     steps = sum(len(sequence) for sequence in sequences)
-    taken = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (model, nothing)]
+    instructions = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (model, empty)]
     return Measurement(
-        model.flash - nothing.flash,
-        model.ram - nothing.ram,
-        int(model.stack.max()) - int(nothing.stack.max()),
-        taken[0] - taken[1],
+        model.flash - empty.flash,
+        model.ram - empty.ram,
+        int(model.stack.max()) - int(empty.stack.max()),
+        instructions[0] - instructions[1],
         model.answers,
     )
 

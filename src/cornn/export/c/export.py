@@ -119,10 +119,10 @@ def to_c(
         limits = {"max_flash": options.max_flash, "max_ram": options.max_ram}
         return bank_to_c(trained.estimator, folder, **limits, data=data, target=target)
     folder, arrays = Path(folder), extract_ir(trained)
-    files, written = _render_files(trained, arrays, folder, options, data)
+    files, exported = _render_files(trained, arrays, folder, options, data)
     if options.max_flash is not None or options.max_ram is not None:
         raise ArgumentError(
-            f"this network needs {written.flash:,} bytes of flash and {written.state:,} bytes of RAM with "
+            f"this network needs {exported.flash:,} bytes of flash and {exported.state:,} bytes of RAM with "
             f"{options.weights} weights; ",
             *(Argument("max_flash"), " and ", Argument("max_ram")),
             " drop neurons of oscillator banks only: omit them, or fit it with a smaller hidden_size",
@@ -134,10 +134,10 @@ def to_c(
             with write_errors(Path(place)):
                 write_together(Path(place), files)
             checked = check(Path(place), trained, arrays, options.weights, data=data, target=target, **limits)
-        written = replace(written, checked=checked)
+        exported = replace(exported, checked=checked)
     with write_errors(folder):
         write_together(folder, files)
-    return written
+    return exported
 
 
 def _render_files(

@@ -66,7 +66,7 @@ def calibrate(model: ModelIR, input: Tensor) -> Formats:
 
 def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> tuple[str, Constants]:
     """Return model.c and its constants; `about`: title and version."""
-    constants, each = Constants(), model.per_neuron
+    constants, per_neuron = Constants(), model.per_neuron
     step, unit = _step(model, formats, constants)
     matrices, factors, steps = [], [], []
     for layer, y, z in zip(model.layers, formats.y, formats.z, strict=True):
@@ -75,8 +75,8 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         unit = np.full(model.hidden, upper[0])
         units = 1.0, 2.0 ** (z - TANH_BITS), 2.0 ** (z - y)
         scaled = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
-        factors.append(np.stack([np.broadcast_to(factor, model.hidden if each else 1) for factor in scaled]))
-        steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if each else 1))
+        factors.append(np.stack([np.broadcast_to(factor, model.hidden if per_neuron else 1) for factor in scaled]))
+        steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if per_neuron else 1))
     point = min(POINT, _shift([_bound_force(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
     # A shift by 32 bits is cheapest: the result is the upper word.
     scale_shift = min(32, _shift([scale for parts in matrices for _, scale in parts], 31) - point)
@@ -87,12 +87,12 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
     lines = []
     for index, layer in enumerate(model.layers):
         parts = dict(zip(("V", "W", "W_z"), matrices[index], strict=True))
-        names = [constants.add(f"{name}_{index}", _pack_tiles(whole), "int8") for name, (whole, _) in parts.items()]
-        whole = {f"{name}_scale": scale * 2.0 ** (point + scale_shift) for name, (_, scale) in parts.items()}
-        whole["b"] = layer.b * 2.0**point
-        whole |= dict(zip(("keep", "push", "pull"), factors[index] * 2.0**z_shift, strict=True))
-        whole["dt"] = steps[index] * 2.0**y_shift
-        names += [constants.add(f"{name}_{index}", np.rint(value), "int32") for name, value in whole.items()]
+        names = [constants.add(f"{name}_{index}", _pack_tiles(matrix), "int8") for name, (matrix, _) in parts.items()]
+        arrays = {f"{name}_scale": scale * 2.0 ** (point + scale_shift) for name, (_, scale) in parts.items()}
+        arrays["b"] = layer.b * 2.0**point
+        arrays |= dict(zip(("keep", "push", "pull"), factors[index] * 2.0**z_shift, strict=True))
+        arrays["dt"] = steps[index] * 2.0**y_shift
+        names += [constants.add(f"{name}_{index}", np.rint(value), "int32") for name, value in arrays.items()]
         lines.append(f"    {{{layer.V.shape[1]}, {', '.join(names)}}},")
     head, scale = _rows(model.head_W * unit)
     constants.add("head_W", _pack_fours(head), "int8")
@@ -104,7 +104,7 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
     values = {"constants": text, "layers": "\n".join(lines), "table": rows(constants.arrays["tanh_table"])}
     values |= {
         "step": step,
-        "at": "i" if each else "0",
+        "at": "i" if per_neuron else "0",
         "point": point,
         "scale_shift": scale_shift,
         "z_shift": z_shift,

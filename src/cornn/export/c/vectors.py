@@ -160,9 +160,9 @@ def _sequences(batch: Batch) -> list[NDArray]:
 
 def _read_data(trained: TrainedModel, data: Any, count: int, target: Any = None) -> tuple[list[NDArray], Batch]:
     """Return the sequences as inputs of the C code and as inputs of the model; check the length of `target`."""
-    nothing = torch.empty(0)
+    empty = torch.empty(0)
     if trained.estimator is None:
-        batch = Batch(_check_data(trained.model, torch.as_tensor(data))[:, :count].contiguous(), nothing)
+        batch = Batch(_check_data(trained.model, torch.as_tensor(data))[:, :count].contiguous(), empty)
         return _sequences(batch), batch
     read = trained.estimator.validate_input(data)
     if target is not None and len(target) != len(read):
@@ -173,7 +173,7 @@ def _read_data(trained: TrainedModel, data: Any, count: int, target: Any = None)
     padded = trained.estimator.preparation_(
         [row._replace(values=values.astype(np.float64)) for row, values in zip(read, rounded, strict=True)]
     )
-    return rounded, Batch(padded.input, nothing, padded.lengths)
+    return rounded, Batch(padded.input, empty, padded.lengths)
 
 
 def _check_data(model: SequenceModel, data: Tensor) -> Tensor:
@@ -198,8 +198,8 @@ def _draw_sequences(trained: TrainedModel) -> Any:
     if isinstance(encoder, nn.Embedding):
         return torch.randint(encoder.num_embeddings, (STEPS, AT_ONCE), generator=random)
     size = trained.model.layer.input_size if trained.estimator is None else len(trained.estimator.preparation_.mean)
-    drawn = torch.randn(STEPS, AT_ONCE, size, generator=random)
+    samples = torch.randn(STEPS, AT_ONCE, size, generator=random)
     if trained.estimator is None:
-        return drawn
+        return samples
     preparation = trained.estimator.preparation_
-    return drawn.transpose(0, 1).double().numpy() * preparation.scale + preparation.mean
+    return samples.transpose(0, 1).double().numpy() * preparation.scale + preparation.mean
