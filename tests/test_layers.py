@@ -866,6 +866,13 @@ def test_bad_options_are_refused_in_a_sentence(options, sentence):
         make(**options)
 
 
+@pytest.mark.parametrize("kind", [CoRNN, CoRNNCell])
+def test_constants_are_numbers(kind, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(TypeError, match=r"dt must be a number, or one for each neuron, got '0.1'"):
+        kind(2, 4, dt="0.1")
+
+
 @pytest.mark.parametrize("kind", [CoRNN, CoRNNCell, HORN])
 @pytest.mark.parametrize("trainable", [True, None])
 def test_trainable_is_the_names_of_constants(kind, trainable, monkeypatch):

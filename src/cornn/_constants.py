@@ -42,7 +42,10 @@ class Oscillators(NamedTuple):
 
 def constant(name: str, value: Values, hidden_size: int, per_neuron: bool) -> Tensor:
     """Validate `value` and return it as a float64 tensor of shape () or (hidden)."""
-    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
+    try:
+        tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be a number, or one for each neuron, got {value!r}") from error
     if tensor.shape not in ((), (1,), (hidden_size,)):
         raise ValueError(
             f"{name} has shape {tuple(tensor.shape)}: give one number, or one for each of the {hidden_size} neurons"

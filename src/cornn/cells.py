@@ -166,6 +166,12 @@ class CoRNNCell(nn.Module):
         if self.bias is not None:
             self.bias.zero_()
 
+    def _save_to_state_dict(self, destination, prefix, keep_vars) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        metadata = getattr(destination, "_metadata", {}).get(prefix[:-1])
+        if metadata is not None:
+            metadata["default_constants"] = self.default_constants
+
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args) -> None:
         """Load; a state_dict of version 0.1.0 has no scales, and makes this the layer that it was saved from."""
         names = ["weight_ih", *(f"free_{name}" if name in self.trainable else name for name in CONSTANTS)]
@@ -183,6 +189,13 @@ class CoRNNCell(nn.Module):
                 if state_dict[prefix + name].dim() == 0:
                     # A clone, since `assign=True` keeps the tensor, in which each neuron needs a number of its own.
                     state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size).clone()
+        elif local_metadata.get("default_constants", self.default_constants) != self.default_constants:
+            # The same tensors, but timespans would have another unit.
+            here, there = "dt, gamma or epsilon", "the default constants"
+            here, there = (there, here) if self.default_constants else (here, there)
+            args[-1].append(
+                f"{prefix}weight_hh is from a layer with {there}, this one has {here}: pass the same arguments to both"
+            )
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
         if old:
             constants = self.oscillators()._asdict()
