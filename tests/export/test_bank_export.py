@@ -161,6 +161,8 @@ def test_neurons_are_dropped_until_the_rest_fits(tmp_path):
     name, before, after = written.kept
     assert name == "accuracy (leave-one-out)"
     assert after > before - 0.2
+    line = f"accuracy (leave-one-out) {100 * before:.4g} % before, {100 * after:.4g} % after"
+    assert any(line in text for text in written.lines())
 
 
 @needs_compiler

@@ -72,7 +72,9 @@ class BankExport:
         ]
         if self.kept is not None:
             name, before, after = self.kept
-            lines.append(f"neurons were dropped to fit: {name} {before:.4g} before, {after:.4g} after")
+            factor, unit = (100, " %") if name.startswith("accuracy") else (1, "")
+            scores = f"{factor * before:.4g}{unit} before, {factor * after:.4g}{unit} after"
+            lines.append(f"neurons were dropped to fit: {name} {scores}")
         if self.deviation is None:
             return [*lines, "not checked: no gcc, clang or cc found; install one and export again"]
         lines.append(
