@@ -651,6 +651,24 @@ def test_one_rule_alone():
     np.testing.assert_array_equal(fitted.predict(series[None])[0], series[-12:])
 
 
+def test_a_score_counts_steps_not_samples():
+    series = monthly(120)
+    keep = np.random.default_rng(0).random(120) > 0.25
+    keep[[0, -1]] = True
+    times = np.arange(120.0)
+    broken = np.where(keep, series, np.nan)
+    forecaster = CoRNNForecaster(horizon=3, period=12).fit([Series(series, times)])
+    found = forecaster.score([Series(series[keep], times[keep])])
+    every = forecaster.predict_every_step([Series(series[keep], times[keep])])[0][:, :, 0]
+    steps = np.flatnonzero(keep)
+    pairs = [(broken[step + ahead], row[ahead - 1]) for step, row in zip(steps, every, strict=True)
+             for ahead in (1, 2, 3) if step + ahead < 120 and keep[step + ahead]]  # fmt: skip
+    truth, forecasts = np.array(pairs).T
+    total = np.square(truth - truth.mean()).sum()
+    assert found == pytest.approx(1 - np.square(truth - forecasts).sum() / total)
+    assert found > 0.5
+
+
 def test_scores_next_to_those_of_simple_rules():
     series = monthly(144)
     fitted = CoRNNForecaster(horizon=6).fit(series[None, :110])
