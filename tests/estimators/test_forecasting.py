@@ -581,7 +581,7 @@ def test_settings_that_do_not_go_together():
         CoRNNForecaster().fit(series).predict_quantiles(series, [])
     with pytest.raises(ValueError, match="the network forecasts no quantiles"):
         CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)
-    with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
+    with pytest.raises(ValueError, match="a pool of forecasters cannot be exported: fit with `method='network'`"):
         CoRNNForecaster().fit(series).output_spec()
     from cornn.export.load import wrap_model
 
