@@ -669,6 +669,24 @@ def test_a_score_counts_steps_not_samples():
     assert found > 0.5
 
 
+def test_an_index_of_durations_is_read_like_one_of_dates():
+    keep = np.ones(96, bool)
+    keep[[20, 41, 42, 70]] = False
+    dates = pd.date_range("2026-01-01", periods=96)
+    frame = pd.DataFrame({"a": monthly(96), "b": np.arange(96) % 5.0}, index=dates)[keep]
+    elapsed = frame.set_axis(frame.index - dates[0])
+    settings = {"horizon": 3, "targets": ["a"], "known_future": ["b"]}
+    future = pd.DataFrame({"b": [1.0, 2, 3]}, index=dates[:3] - dates[0] + pd.Timedelta(days=96))
+    expected = CoRNNForecaster(**settings).fit(frame).predict(frame, future=future["b"].to_numpy())
+    fitted = CoRNNForecaster(**settings).fit(elapsed)
+    np.testing.assert_array_equal(fitted.predict(elapsed, future=future), expected)
+    np.testing.assert_array_equal(fitted.predict([elapsed], future=[future])[0], expected)
+    with pytest.raises(ValueError, match="future starts at 0 days 00:00:00, but X ends at 95 days 00:00:00"):
+        fitted.predict(elapsed, future=future.set_axis(elapsed.index[:3]))
+    with pytest.raises(ValueError, match="step 1 is at 94 days 00:00:00 after 95 days 00:00:00"):
+        CoRNNForecaster(horizon=3).fit(elapsed["a"][::-1])
+
+
 def test_a_network_learns_to_forecast_steps_not_samples():
     times, values = np.array([0.0, 1, 2, 5, 6, 7]), np.array([0.0, 1, 2, 5, 6, 7])
     fitted = CoRNNForecaster(horizon=2, **NETWORK).fit([Series(values, times)])
