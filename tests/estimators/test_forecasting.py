@@ -581,7 +581,7 @@ def test_settings_that_do_not_go_together():
         CoRNNForecaster().fit(series).predict_quantiles(series, [])
     with pytest.raises(ValueError, match="the network forecasts no quantiles"):
         CoRNNForecaster(epochs=1, hidden_size=2).fit(series).predict_interval(series)
-    with pytest.raises(ValueError, match="a pool of forecasters cannot be exported"):
+    with pytest.raises(ValueError, match="a pool of forecasters cannot be exported: fit with `method='network'`"):
         CoRNNForecaster().fit(series).output_spec()
     from cornn.export.load import wrap_model
 
@@ -649,6 +649,55 @@ def test_one_rule_alone():
     )
     fitted = CoRNNForecaster(horizon=12, period=12, candidates=["seasonal naive"]).fit(series[None])
     np.testing.assert_array_equal(fitted.predict(series[None])[0], series[-12:])
+
+
+def test_a_score_counts_steps_not_samples():
+    series = monthly(120)
+    keep = np.random.default_rng(0).random(120) > 0.25
+    keep[[0, -1]] = True
+    times = np.arange(120.0)
+    broken = np.where(keep, series, np.nan)
+    forecaster = CoRNNForecaster(horizon=3, period=12).fit([Series(series, times)])
+    found = forecaster.score([Series(series[keep], times[keep])])
+    every = forecaster.predict_every_step([Series(series[keep], times[keep])])[0][:, :, 0]
+    steps = np.flatnonzero(keep)
+    pairs = [(broken[step + ahead], row[ahead - 1]) for step, row in zip(steps, every, strict=True)
+             for ahead in (1, 2, 3) if step + ahead < 120 and keep[step + ahead]]  # fmt: skip
+    truth, forecasts = np.array(pairs).T
+    total = np.square(truth - truth.mean()).sum()
+    assert found == pytest.approx(1 - np.square(truth - forecasts).sum() / total)
+    assert found > 0.5
+
+
+def test_an_index_of_durations_is_read_like_one_of_dates():
+    keep = np.ones(96, bool)
+    keep[[20, 41, 42, 70]] = False
+    dates = pd.date_range("2026-01-01", periods=96)
+    frame = pd.DataFrame({"a": monthly(96), "b": np.arange(96) % 5.0}, index=dates)[keep]
+    elapsed = frame.set_axis(frame.index - dates[0])
+    settings = {"horizon": 3, "targets": ["a"], "known_future": ["b"]}
+    future = pd.DataFrame({"b": [1.0, 2, 3]}, index=dates[:3] - dates[0] + pd.Timedelta(days=96))
+    expected = CoRNNForecaster(**settings).fit(frame).predict(frame, future=future["b"].to_numpy())
+    fitted = CoRNNForecaster(**settings).fit(elapsed)
+    np.testing.assert_array_equal(fitted.predict(elapsed, future=future), expected)
+    np.testing.assert_array_equal(fitted.predict([elapsed], future=[future])[0], expected)
+    with pytest.raises(ValueError, match="future starts at 0 days 00:00:00, but X ends at 95 days 00:00:00"):
+        fitted.predict(elapsed, future=future.set_axis(elapsed.index[:3]))
+    with pytest.raises(ValueError, match="step 1 is at 94 days 00:00:00 after 95 days 00:00:00"):
+        CoRNNForecaster(horizon=3).fit(elapsed["a"][::-1])
+
+
+def test_a_network_learns_to_forecast_steps_not_samples():
+    times, values = np.array([0.0, 1, 2, 5, 6, 7]), np.array([0.0, 1, 2, 5, 6, 7])
+    fitted = CoRNNForecaster(horizon=2, **NETWORK).fit([Series(values, times)])
+    gaps = np.diff(times, prepend=np.nan)
+    pieces = fitted._pieces(SequenceData(values[:, None], gaps), 1.0)
+    expected = [[1, 2], [2, np.nan], [np.nan, np.nan], [6, 7], [7, np.nan]]
+    np.testing.assert_array_equal(pieces[0][1][:, :, 0], expected)
+    targets, known = fitted._targets(pieces, fitted.preparation_)
+    assert known[:, 0].tolist() == [[1, 1], [1, 0], [0, 0], [1, 1], [1, 0]]
+    changes = targets[:, 0][known[:, 0] > 0] * fitted.preparation_.scale[0]
+    np.testing.assert_allclose(changes, [1, 2, 1, 1, 2, 1], rtol=1e-6)
 
 
 def test_scores_next_to_those_of_simple_rules():
@@ -757,5 +806,5 @@ def test_a_network_is_not_trained_to_forecast_from_missing_values():
         ([1.0, np.nan, 3, np.nan, 5], [[0, 1], [1, 0], [0, 1], [1, 0]]),
     ):
         sequence = SequenceData(np.array(values)[:, None], None)
-        _, known = fitted._targets(fitted._pieces(sequence), fitted.preparation_)
+        _, known = fitted._targets(fitted._pieces(sequence, None), fitted.preparation_)
         assert known[:, 0].tolist() == [[float(own) for own in row] for row in expected]

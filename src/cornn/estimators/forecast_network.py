@@ -13,8 +13,9 @@ from torch import Tensor
 from cornn._machine import resolve_device
 from cornn.estimators.base import Estimator, uniform_sampler
 from cornn.estimators.forecast_gaps import count_to_known, fill_ends, find_groups, find_start, take
-from cornn.estimators.forecast_layout import describe_end, name_feature
+from cornn.estimators.forecast_layout import describe_end, name_feature, put_on_grid
 from cornn.estimators.forecast_network_stream import NetworkForecastStream
+from cornn.estimators.forecast_pool import choose_unit
 from cornn.estimators.network import apply_model
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
@@ -176,8 +177,9 @@ class NetworkForecaster(Estimator):
     def _fit_network(self, sequences: list[SequenceData]) -> None:
         if self.bidirectional:
             raise ValueError("a forecaster must not see the values that it forecasts: set bidirectional=False")
-        pieces = [piece for sequence in sequences for piece in self._pieces(sequence)]
-        self.targets_ = self._resolve_targets(pieces[0][0].values.shape[1])
+        self.targets_ = self._resolve_targets(sequences[0].values.shape[1])
+        unit = choose_unit(sequences)
+        pieces = [piece for sequence in sequences for piece in self._pieces(sequence, unit)]
 
         def loss(data, preparation):
             targets, known = (part.to(data.input.device) for part in self._targets(pieces, preparation))
@@ -194,18 +196,32 @@ class NetworkForecaster(Estimator):
             [piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, uniform_sampler(len(pieces))
         )
 
-    def _pieces(self, sequence: SequenceData) -> list[tuple[SequenceData, NDArray]]:
-        """Cut a sequence into pieces of at most `window` steps, each with the values of its steps and its horizon.
+    def _pieces(self, sequence: SequenceData, unit: float | None) -> list[tuple[SequenceData, NDArray]]:
+        """Cut a sequence into pieces of at most `window` samples, each with the values to forecast.
 
         The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
         pieces.
+
+        Args:
+            sequence: The sequence.
+            unit: Time of one step; None without times.
+
+        Returns:
+            For each piece its samples, and the targets of the steps after each of them, shape (time, horizon, targets);
+            NaN for a step without a sample.
         """
         pieces, length = [], len(sequence.values)
+        regular, steps = put_on_grid(sequence, unit)
+        regular = regular[:, self.targets_]
+        ahead = np.arange(1, self.horizon + 1)
         window = WINDOW if self.window is None else int(self.window)
         for start in range(0, length - 1, window):
             end = min(start + window, length - 1)
             gaps = None if sequence.gaps is None else sequence.gaps[start:end]
-            pieces.append((SequenceData(sequence.values[start:end], gaps), sequence.values[start : end + self.horizon]))
+            after = steps[start:end, None] + ahead
+            later = regular[np.minimum(after, len(regular) - 1)]
+            later[after >= len(regular)] = np.nan
+            pieces.append((SequenceData(sequence.values[start:end], gaps), later))
         return pieces
 
     def _targets(self, pieces: list[tuple[SequenceData, NDArray]], preparation: Preparation) -> tuple[Tensor, Tensor]:
@@ -213,11 +229,9 @@ class NetworkForecaster(Estimator):
         steps, columns = max(len(piece.values) for piece, _ in pieces), self.targets_
         targets = np.full((steps, len(pieces), self.horizon, len(columns)), np.nan, np.float32)
         filled = np.zeros((steps, len(pieces), len(columns)), bool)
-        for number, (piece, whole) in enumerate(pieces):
+        for number, (piece, later) in enumerate(pieces):
             now = fill_missing(piece.values, preparation.mean)[:, columns]
-            for ahead in range(1, self.horizon + 1):
-                later = whole[ahead : ahead + len(now), columns]
-                targets[: len(later), number, ahead - 1] = (later - now[: len(later)]) / preparation.scale[columns]
+            targets[: len(now), number] = (later - now[:, None]) / preparation.scale[columns]
             filled[: len(now), number] = np.isnan(piece.values[:, columns])
         # Forecasts start after known values, unless no value is known so soon after another.
         after = np.where(filled[:, :, None], np.nan, targets)

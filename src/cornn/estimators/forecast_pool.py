@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._arguments import ArgumentError, InPython
+from cornn._arguments import Argument, ArgumentError, InPython
 from cornn._counts import format_count
 from cornn.estimators.forecast_layout import SeriesLayout, check_futures, describe_end
 from cornn.estimators.forecast_stream import ForecastStream
@@ -91,7 +91,7 @@ class Pools:
 
     def output_spec(self) -> OutputSpec:
         """Raise an error: exports need a network."""
-        raise ValueError("a pool of forecasters cannot be exported: fit with method='network'")
+        raise ArgumentError("a pool of forecasters cannot be exported: fit with ", Argument("method", "network"))
 
     def forecast(self, sequences: Sequence[SequenceData], future: Any) -> list[list[Forecasts]]:
         """Forecast what follows each series: one list per series, with one entry per target."""

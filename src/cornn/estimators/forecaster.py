@@ -257,11 +257,14 @@ class CoRNNForecaster(NetworkForecaster):
         if future is not None:
             raise ValueError("future is for the forecasts that y is compared with: pass y too, or omit future")
         sequences = self.validate_input(X, timespans)
-        truths, founds = [], []
+        layout, truths, founds = self._layout(), [], []
         for sequence, predictions in zip(sequences, self._fitted.predict_every_step(sequences), strict=True):
+            values, steps = layout.regular(sequence)
             for ahead in range(1, self.horizon + 1):
-                truths.append(sequence.values[ahead:, self.targets_])
-                founds.append(predictions[: max(0, len(predictions) - ahead), ahead - 1])
+                # Samples may be several steps apart.
+                inside = steps + ahead < len(values)
+                truths.append(values[steps[inside] + ahead][:, self.targets_])
+                founds.append(predictions[inside, ahead - 1])
         return compute_r2(np.concatenate(truths), np.concatenate(founds))
 
     def predict_every_step(self, X: Any, *, timespans: Any = None) -> list[NDArray[np.float64]]:

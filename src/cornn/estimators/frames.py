@@ -72,23 +72,25 @@ def name_target(y: Any, X: Any) -> Any:
 
 
 def is_dated(X: Any) -> bool:
-    """Return whether X has an index of dates or periods."""
+    """Return whether X has an index of dates, periods or durations."""
     index = getattr(X, "index", None)
-    return getattr(getattr(index, "dtype", None), "kind", None) == "M" or hasattr(index, "to_timestamp")
+    return getattr(getattr(index, "dtype", None), "kind", None) in ("M", "m") or hasattr(index, "to_timestamp")
 
 
 def index_times(index: Any) -> NDArray | None:
-    """Return the times of a pandas index of dates or periods; None if they are evenly spaced."""
+    """Return the times of a pandas index of dates, periods or durations; None if they are evenly spaced."""
     gaps = index_gaps(index)
     return None if len(gaps) > 1 and are_even(gaps) else np.concatenate([[0.0], np.cumsum(gaps[1:])])
 
 
 def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]:
-    """Return the time before each date or period of a pandas index, in seconds; NaN for the first."""
+    """Return the time before each date, period or duration of a pandas index, in seconds; NaN for the first."""
     index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
     if index.hasnans:
         row = int(np.argmax(index.isna()))
         raise ValueError(f"{where} has no date in row {row}: fill it in, or remove the row")
+    if index.dtype.kind == "m":
+        return compute_gaps(index.total_seconds().to_numpy(), where, index.astype(object))
     # Reading dates one by one is slow. Up to there, evenly spaced dates cannot be months.
     if len(index) > 1 and 0 < (index[1] - index[0]).total_seconds() <= LONGEST_EVEN:
         gaps = np.diff((index - index[0]).total_seconds(), prepend=np.nan)
@@ -168,8 +170,13 @@ def check_future_dates(X: Any, future: Any) -> None:
         if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
             continue
         index_gaps(ahead.index, "the index of future")
-        given = (series.index[-1], ahead.index[0])
-        last, first = add_zones([parse_date(time) for time in given], given, lambda _: "the index of future")
+        last, first = series.index[-1], ahead.index[0]
+        durations = [part.index.dtype.kind == "m" for part in (series, ahead)]
+        if not any(durations):
+            given = (last, first)
+            last, first = add_zones([parse_date(time) for time in given], given, lambda _: "the index of future")
+        elif not all(durations):
+            continue
         if first <= last:
             raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
