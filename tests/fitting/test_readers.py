@@ -569,6 +569,7 @@ def test_an_array_of_one_series(tmp_path):
         ["1970 Q1", "1970 Q2", "1970 Q3"],
         ["2001-01-31", "2001-02-28", "2001-03-31"],
         ["2001-01-01", "2001-01-02", "2001-01-03"],
+        ["31.01.2001", "01.02.2001", "2.2.2001"],  # the day first
     ],
 )
 def test_dates_of_all_kinds_are_evenly_spaced(tmp_path, dates):

@@ -19,6 +19,7 @@ __all__ = [
     "check_not_months",
     "compute_gaps",
     "count_months",
+    "find_dotted_format",
     "is_date",
     "is_only_date",
     "parse_compact_dates",
@@ -40,6 +41,7 @@ PATTERNS = (
     (re.compile(r"(\d{4})[-/ ]?q([1-4])"), lambda match: (int(match[1]), 3 * int(match[2]) - 2)),
 )
 """1949-01; 1991 Jul; Jul 1991; 1970 Q1."""
+_DOTTED = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d))?)?")
 
 
 def parse_month(text: str) -> int | None:
@@ -58,8 +60,7 @@ def parse_date(value: Any) -> datetime:
         ValueError: If it is not a date.
     """
     if isinstance(value, str):
-        month = parse_month(value)
-        value = datetime.fromisoformat(value.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
+        value = _parse_text(value)
     if hasattr(value, "to_timestamp"):  # a period of pandas
         value = value.to_timestamp()
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -67,6 +68,22 @@ def parse_date(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise ValueError(f"{value!r} is not a date")
     return value
+
+
+def _parse_text(text: str) -> datetime:
+    if match := _DOTTED.fullmatch(text.strip()):
+        day, month, year, hour, minute, second = (int(part or 0) for part in match.groups())
+        return datetime(year, month, day, hour, minute, second)
+    month = parse_month(text)
+    return datetime.fromisoformat(text.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
+
+
+def find_dotted_format(text: str) -> str | None:
+    """Return the format of a date such as 31.01.2026 12:00, the day first, for `strftime`; None for others."""
+    match = _DOTTED.fullmatch(text.strip())
+    if match is None:
+        return None
+    return "%d.%m.%Y" + (" %H:%M" if match[4] else "") + (":%S" if match[6] else "")
 
 
 def add_zones(dates: Sequence[datetime], cells: Sequence[Any], place: Callable[[int], str]) -> list[datetime]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from cornn.estimators.times import MONTH, are_last_days, count_months, parse_month
+from cornn.estimators.times import MONTH, are_last_days, count_months, find_dotted_format, parse_month
 
 __all__ = ["Calendar", "find_calendar"]
 
@@ -19,8 +19,8 @@ class Calendar:
         first: The first date.
         monthly: Whether times are whole months, in mean months; otherwise they are seconds.
         last_days: Whether monthly dates are the last days of their months.
-        words: What a date consists of: "quarter", "month", "day", "compact" for a day without dashes, or "time" for day
-            and time.
+        words: What a date consists of: "quarter", "month", "day", "compact" for a day without dashes, "time" for day
+            and time, or a format of `strftime`.
         zone: The time zone of the last date; None if dates have none.
     """
 
@@ -42,6 +42,8 @@ class Calendar:
             return f"{moment.year:04}-{moment.month:02}"
         if self.words == "compact":
             return f"{moment:%Y%m%d}"
+        if "%" in self.words:
+            return moment.strftime(self.words)
         if self.words == "day":
             return moment.date().isoformat()
         if self.monthly or self.zone is None:
@@ -67,6 +69,8 @@ def find_calendar(values: Sequence[Any] | None, dates: Sequence[datetime]) -> Ca
         words = "compact"
     elif isinstance(value, str) and parse_month(value) is not None:
         words = "quarter" if "q" in value.lower() else "month"
+    elif isinstance(value, str) and (dotted := find_dotted_format(value)) is not None:
+        words = dotted
     else:
         moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
         zone = moment.tzinfo if isinstance(moment, datetime) else None
