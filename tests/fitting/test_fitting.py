@@ -19,8 +19,10 @@ import pytest
 from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
 from cornn.fitting import fit_file
+from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Layout, read
 from cornn.fitting.readers.table import Table
+from cornn.fitting.summary import summarise
 
 QUICK = ("--method", "network", "--hidden-size", "8", "--epochs", "4", "--device", "cpu", "--quiet")
 STEPS = 12
@@ -824,3 +826,21 @@ def test_columns_of_several_numbers_are_counted_from_one():
     from cornn.fitting.evaluate import _number_names
 
     assert (_number_names("y", 1), _number_names("y", 2)) == (["y"], ["y 1", "y 2"])
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (["2023-11", "2023-12", "2024-01"], "1 month"),
+        (["2024 Q1", "2024 Q2"], "3 months"),
+        (["31.01.2024", "01.02.2024", "04.02.2024"], "1 to 3 days, median 2"),
+        (["2024-01-01 00:00", "2024-01-01 00:15"], "15 minutes"),
+        (["1", "2.5", "4"], "1.5"),
+    ],
+)
+def test_the_page_has_the_time_between_samples_in_a_common_unit(times, expected, tmp_path):
+    rows = "\n".join(f"{time},{number}" for number, time in enumerate(times))
+    (tmp_path / "a.csv").write_text(f"t,v\n{rows}\n")
+    data = read(tmp_path / "a.csv", Layout(form="series", time="t"))
+    summary = dict(summarise(data, Splits(data, None), "forecast"))
+    assert summary["time between samples"] == expected

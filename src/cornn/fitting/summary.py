@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cornn._counts import format_count
+from cornn.estimators.times import MONTH
 from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Dataset
+from cornn.fitting.readers.calendar import Calendar
 
 __all__ = ["summarise"]
 
@@ -15,6 +18,7 @@ FORMS = {
     "long": "one row per sample",
     "series": "all rows form one series",
 }
+UNITS = (("month", MONTH), ("day", 86400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 MAX_LISTED = 12  # maximum number of features or classes to list
 
 
@@ -41,13 +45,25 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
     if times:
         gaps = np.concatenate(times)
         if len(gaps):
-            rows.append(("time between samples", f"{gaps.min():.4g} to {gaps.max():.4g}, median {np.median(gaps):.4g}"))
+            rows.append(("time between samples", _describe_gaps(gaps, data.calendar)))
     values = np.concatenate([series.values for series in data.sequences])
     for name, column in list(zip(data.features, values.T, strict=True))[:MAX_LISTED]:
         rows.append((f"feature {name}" if name != "value" else "values", _describe_feature(column)))
     if len(data.features) > MAX_LISTED:
         rows.append(("features", f"{len(data.features)} in total; {np.isnan(values).mean():.2%} of the values missing"))
     return rows + _describe_target(data, task, named)
+
+
+def _describe_gaps(gaps: NDArray[np.float64], calendar: Calendar | None) -> str:
+    """Describe times between samples, those of dates in the largest unit that the median contains."""
+    middle, unit, size = float(np.median(gaps)), "", 1.0
+    if calendar is not None:
+        units = UNITS if calendar.monthly else UNITS[1:]
+        unit, size = next((pair for pair in units if middle >= pair[1] * (1 - 1e-9)), UNITS[-1])
+    low, high, median = (f"{gap / size:.4g}" for gap in (gaps.min(), gaps.max(), middle))
+    if low != high:
+        return f"{low} to {high} {unit}s, median {median}" if unit else f"{low} to {high}, median {median}"
+    return f"{median} {unit}{'' if median == '1' else 's'}" if unit else median
 
 
 def _describe_split(splits: Splits) -> str:
