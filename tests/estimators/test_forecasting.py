@@ -808,3 +808,27 @@ def test_a_network_is_not_trained_to_forecast_from_missing_values():
         sequence = SequenceData(np.array(values)[:, None], None)
         _, known = fitted._targets(fitted._pieces(sequence, None), fitted.preparation_)
         assert known[:, 0].tolist() == [[float(own) for own in row] for row in expected]
+
+
+@pytest.mark.parametrize("targets", [["v"], ["v", "w"]], ids=["with a covariate", "two targets"])
+@pytest.mark.parametrize("several", [False, True], ids=["one series", "several"])
+def test_rows_that_are_not_there_are_like_rows_without_values(targets, several):
+    random = np.random.default_rng(0)
+    full = []
+    for length, phase in ((200, 0), (150, 3), (180, 5)):
+        steps = np.arange(length)
+        values = 10 + 3 * np.sin(2 * np.pi * (steps + phase) / 12) + random.normal(0, 0.3, length)
+        frame = pd.DataFrame({"v": values, "w": random.normal(size=length)}, pd.date_range("2024", periods=length))
+        missing = np.flatnonzero(random.random(length - 2) < 0.25) + 1
+        frame.iloc[missing] = np.nan
+        full.append(frame)
+    dropped = [frame.dropna() for frame in full]
+    pair = (full, dropped) if several else (full[0], dropped[0])
+    filled, gapped = (CoRNNForecaster(horizon=6, targets=targets, random_state=0).fit(X) for X in pair)
+    for ask in ("predict", "predict_interval", "predict_quantiles", "score"):
+        answers = (getattr(model, ask)(X) for model, X in zip((filled, gapped), pair, strict=True))
+        np.testing.assert_allclose(*answers, rtol=1e-10, err_msg=ask)
+    for frame, every, other in zip(
+        full, filled.predict_every_step(pair[0]), gapped.predict_every_step(pair[1]), strict=False
+    ):
+        np.testing.assert_allclose(every[frame["v"].notna()], other, rtol=1e-10)

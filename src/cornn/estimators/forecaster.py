@@ -240,7 +240,7 @@ class CoRNNForecaster(NetworkForecaster):
         Args:
             X: Sequences, as for `fit`.
             y: The values that follow X, in the shape that `predict` returns. If None, the forecasts from every step
-                of X are compared with the later values of X.
+                of X that has a value are compared with the later values of X.
             timespans: Times since the previous sample, as for `fit`.
             future: As for `predict`; with y only.
 
@@ -260,9 +260,10 @@ class CoRNNForecaster(NetworkForecaster):
         layout, truths, founds = self._layout(), [], []
         for sequence, predictions in zip(sequences, self._fitted.predict_every_step(sequences), strict=True):
             values, steps = layout.regular(sequence)
+            known = ~np.isnan(sequence.values).all(1)  # a row without values counts like a row that is not there
             for ahead in range(1, self.horizon + 1):
                 # Samples may be several steps apart.
-                inside = steps + ahead < len(values)
+                inside = known & (steps + ahead < len(values))
                 truths.append(values[steps[inside] + ahead][:, self.targets_])
                 founds.append(predictions[inside, ahead - 1])
         return compute_r2(np.concatenate(truths), np.concatenate(founds))
