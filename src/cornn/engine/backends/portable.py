@@ -117,7 +117,7 @@ def backward_steps(
     spans, masks = _spans_and_masks(update, given)
     grad_outputs = [None] * steps if grad_output is None else grad_output.unbind(0)
 
-    # The gradients of all states side by side need buffer product only.
+    # The gradients of all states side by side need one product only.
     if grad_last is None:
         whole = state.new_zeros(*state.shape[1:-1], update.states * hidden)
     else:
