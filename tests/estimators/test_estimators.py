@@ -314,7 +314,7 @@ def test_a_missing_value_is_not_forecast():
 def test_a_horizon_that_nothing_was_known_of_is_refused():
     CoRNNForecaster(**QUICK, horizon=4).fit(X[:, :5])
     with pytest.raises(ValueError, match=r"feature 0 5 steps ahead: .*a horizon of at most 4, or pass longer"):
-        CoRNNForecaster(**QUICK, horizon=5).fit(X[:, :5])
+        CoRNNForecaster(**QUICK, horizon=5).fit(list(X[:, :5]))
     gone = np.stack([X, np.full_like(X, np.nan)], 2)
     with pytest.raises(ValueError, match=r"feature 1 1 steps ahead: .*remove it from targets"):
         CoRNNForecaster(**QUICK).fit(gone)

@@ -832,3 +832,11 @@ def test_rows_that_are_not_there_are_like_rows_without_values(targets, several):
         full, filled.predict_every_step(pair[0]), gapped.predict_every_step(pair[1]), strict=False
     ):
         np.testing.assert_allclose(every[frame["v"].notna()], other, rtol=1e-10)
+
+
+def test_an_array_of_one_series_with_features_is_told_from_many_short_series():
+    message = (
+        r"X has 200 series of 3 steps, too short for a horizon of 12: .* at most 2, .* 3 features, pass X\[np.newaxis\]"
+    )
+    with pytest.raises(ValueError, match=message):
+        CoRNNForecaster(horizon=12).fit(np.random.default_rng(0).normal(size=(200, 3)))

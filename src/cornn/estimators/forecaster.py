@@ -111,6 +111,13 @@ class CoRNNForecaster(NetworkForecaster):
                 "the longest series has one step, forecasts need at least two: pass one series as an array (time,), "
                 "several as (series, time)"
             )
+        shape = getattr(X, "shape", ())
+        if not hasattr(X, "columns") and len(shape) == 2 and longest <= self.horizon < shape[0]:
+            raise ValueError(
+                f"X has {shape[0]:,} series of {shape[1]:,} steps, too short for a horizon of {self.horizon}: choose a "
+                f"horizon of at most {longest - 1}, or pass longer series; if X is one series with {shape[1]:,} features, "
+                "pass X[np.newaxis], of shape (series, time, features)"
+            )
         method = self._resolve_method()
         if method == "pool":
             features = sequences[0].values.shape[1]
