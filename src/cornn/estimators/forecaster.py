@@ -115,8 +115,8 @@ class CoRNNForecaster(NetworkForecaster):
         if not hasattr(X, "columns") and len(shape) == 2 and longest <= self.horizon < shape[0]:
             raise ValueError(
                 f"X has {shape[0]:,} series of {shape[1]:,} steps, too short for a horizon of {self.horizon}: choose a "
-                f"horizon of at most {longest - 1}, or pass longer series; if X is one series with {shape[1]:,} features, "
-                "pass X[np.newaxis], of shape (series, time, features)"
+                f"horizon of at most {longest - 1}, or pass longer series; if X is one series with {shape[1]:,} "
+                "features, pass X[np.newaxis], of shape (series, time, features)"
             )
         method = self._resolve_method()
         if method == "pool":
