@@ -11,6 +11,7 @@ from cornn.lab import records
 from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import LOGS
 from cornn.lab.report import coverage, intervals, tables
+from cornn.lab.report.coverage_items import MEANINGS
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -298,11 +299,7 @@ def coverage_status() -> str:
     """How often each status occurs, and what it means."""
     statuses = [item.status for item in coverage.items(RESULTS)]
     lines = ["| status | items | meaning |", "| --- | ---: | --- |"]
-    lines += [
-        f"| {name} | {statuses.count(name)} | {words} |"
-        for name, words in coverage.MEANINGS.items()
-        if name in statuses
-    ]
+    lines += [f"| {name} | {statuses.count(name)} | {words} |" for name, words in MEANINGS.items() if name in statuses]
     return "\n".join(lines)
 
 

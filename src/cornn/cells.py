@@ -13,6 +13,7 @@ from cornn._initialisation import INITS, SCALED, draw_weights_
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
 from cornn._random import uniform_
 from cornn._spectra import KnownSpectrum, compute_spectrum, is_cacheable
+from cornn._state_dicts import SCALES_SINCE, adopt_paper_layer, describe_other_constants, is_without_scales
 from cornn._torch_private import compute_hooked_weights, find_tensors
 from cornn.engine.cell import CellWeights, step
 
@@ -71,7 +72,7 @@ class CoRNNCell(nn.Module):
 
     states = ("y", "z")
     recurrent_weights = ("weight_hh",)
-    _version = 2  # of the state_dict; 2 has scales
+    _version = SCALES_SINCE  # of the state_dict
     scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
@@ -174,28 +175,10 @@ class CoRNNCell(nn.Module):
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args) -> None:
         """Load; a state_dict of version 0.1.0 has no scales, and makes this the layer that it was saved from."""
-        names = ["weight_ih", *(f"free_{name}" if name in self.trainable else name for name in CONSTANTS)]
-        old = (
-            self.scale_ih is not None
-            and local_metadata.get("version", 1) < self._version
-            and f"{prefix}scale_ih" not in state_dict
-            and all(prefix + name in state_dict for name in names)  # not a selection, such as the parameters alone
-        )
-        if old:
-            self.init, self.default_constants = "paper", False
-            for name in _scaling.WeightScales._fields:
-                setattr(self, name, None)
-            for name in names[1:]:
-                if state_dict[prefix + name].dim() == 0:
-                    # A clone, since `assign=True` keeps the tensor, in which each neuron needs a number of its own.
-                    state_dict[prefix + name] = state_dict[prefix + name].expand(self.hidden_size).clone()
-        elif local_metadata.get("default_constants", self.default_constants) != self.default_constants:
-            # The same tensors, but timespans would have another unit.
-            here, there = "dt, gamma or epsilon", "the default constants"
-            here, there = (there, here) if self.default_constants else (here, there)
-            args[-1].append(
-                f"{prefix}weight_hh is from a layer with {there}, this one has {here}: pass the same arguments to both"
-            )
+        if old := is_without_scales(self, state_dict, prefix, local_metadata):
+            adopt_paper_layer(self, state_dict, prefix, self.hidden_size)
+        elif error := describe_other_constants(self.default_constants, prefix, local_metadata):
+            args[-1].append(error)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
         if old:
             constants = self.oscillators()._asdict()

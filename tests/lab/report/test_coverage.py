@@ -10,7 +10,6 @@ import cornn
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables
 from cornn.lab.report.coverage import (
-    MEANINGS,
     _compare_lorenz,
     _cover_adding,
     _cover_assumption,
@@ -20,6 +19,7 @@ from cornn.lab.report.coverage import (
     ablation_grid,
     items,
 )
+from cornn.lab.report.coverage_items import MEANINGS
 from cornn.theory.register import REGISTER
 
 ROOT = Path(__file__).parents[3]

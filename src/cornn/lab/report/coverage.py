@@ -5,9 +5,7 @@ their status here, with a note and the files that support it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from cornn._json import read_json
 from cornn.baselines import MODELS
@@ -16,39 +14,11 @@ from cornn.lab.config import CoRNNSpec
 from cornn.lab.recipes import PUBLISHED, Published, resolve
 from cornn.lab.report import comparison, intervals, tables
 from cornn.lab.report.comparison import ContestResult, ModelResult
+from cornn.lab.report.coverage_items import Item, Status
 from cornn.lab.report.tables import RunGroup
 from cornn.theory.register import REGISTER
 
-__all__ = ["MEANINGS", "Item", "Status", "items"]
-
-Status = Literal[
-    "reproduced",
-    "differs",
-    "undecided",
-    "no mean published",
-    "other budget",
-    "not run",
-    "confirmed",
-    "proven",
-    "no counterexample",
-    "vacuous",
-    "false",
-]
-
-MEANINGS: dict[Status, str] = {
-    "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
-    "differs": "it lies outside, or the claim does not hold in our runs",
-    "undecided": "neither, or there is a single run",
-    "no mean published": "run at full length and size; the paper has one number, of its best run or from another paper",
-    "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
-    "not run": "a layer exists, a run does not",
-    "confirmed": "holds, and a test or record shows it",
-    "proven": "a statement of the theory that is true",
-    "no counterexample": "a statement that tests did not refute",
-    "vacuous": "a statement whose assumptions never hold in the experiments, or contradict each other",
-    "false": "a statement with a counterexample",
-}
-"""Status -> what it means."""
+__all__ = ["ablation_grid", "items"]
 
 SOLVED = 0.01  # mean squared error of adding
 RIVALS_OF_ADDING = {
@@ -60,25 +30,6 @@ RIVALS_OF_ADDING = {
     5000: ("no rival beats chance at T = 5,000", set()),
 }
 """Length -> the claim of the paper's figure, and the rivals that learn."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """A claim, figure, table or statement of the paper.
-
-    Attributes:
-        place: Section or label of the paper's source.
-        content: The claim.
-        status: Its status, one of `MEANINGS`.
-        note: The measured values, or a remark.
-        evidence: Files and folders of the repository that show it.
-    """
-
-    place: str
-    content: str
-    status: Status
-    note: str
-    evidence: tuple[str, ...]
 
 
 def items(results: Path) -> list[Item]:
