@@ -139,7 +139,7 @@ def describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tenso
         name = convert(str, config.get("model"), "model")
         options = convert(dict[str, Any], config.get("layer") or {}, "layer")
         arguments: dict[str, Any] = {
-            constant: convert(int, settings[constant], constant) for constant in ("hidden_size", "num_layers")
+            setting: convert(int, settings[setting], setting) for setting in ("hidden_size", "num_layers")
         }
         outputs, words = len(weights["head.weight"]), weights.get("encoder.weight")
         arguments["input_size"] = words.shape[1] if words is not None else _input_width(weights)
@@ -151,8 +151,8 @@ def describe_first_format(config: Mapping[str, Any], weights: Mapping[str, Tenso
                 arguments[constant] = 0.5 if size is None or size.dim() == 0 else [0.5] * len(size)
             arguments |= {"damping": settings.get("damping", "explicit"), "trainable": trainable}
         read = FIRST_READ.get(str(config.get("task_name")), "last")
-    constant = {} if name == "cornn" else {**FIRST_OPTIONS.get(name, {}), **options}
-    return ModelSpec(name, arguments, outputs, read, None if words is None else len(words), constant)
+    model_options = {} if name == "cornn" else {**FIRST_OPTIONS.get(name, {}), **options}
+    return ModelSpec(name, arguments, outputs, read, None if words is None else len(words), model_options)
 
 
 def _input_width(weights: Mapping[str, Tensor]) -> int:

@@ -85,7 +85,7 @@ class SeriesLayout:
             future = [frame if names is None else select_columns(frame, names, "future, ") for frame in frames]
         values, shape = to_float_array(future, "future"), (count, horizon, len(self.known_future))
         allowed = {shape} | ({shape[:2]} if shape[2] == 1 else set())
-        allowed |= {shape[1:] for shape in allowed} if count == 1 else set()
+        allowed |= {sizes[1:] for sizes in allowed} if count == 1 else set()
         if values.shape not in allowed:
             raise ValueError(f"future has shape {values.shape}, expected (series, horizon, features) = {shape}")
         futures = values.reshape(shape)

@@ -264,7 +264,7 @@ class CoRNNForecaster(NetworkForecaster):
         if future is not None:
             raise ValueError("future is for the forecasts that y is compared with: pass y too, or omit future")
         sequences = self.validate_input(X, timespans)
-        layout, truths, founds = self._layout(), [], []
+        layout, truths, forecasts = self._layout(), [], []
         for sequence, predictions in zip(sequences, self._fitted.predict_every_step(sequences), strict=True):
             values, steps = layout.regular(sequence)
             known = ~np.isnan(sequence.values).all(1)  # a row without values counts like a row that is not there
@@ -272,8 +272,8 @@ class CoRNNForecaster(NetworkForecaster):
                 # Samples may be several steps apart.
                 inside = known & (steps + ahead < len(values))
                 truths.append(values[steps[inside] + ahead][:, self.targets_])
-                founds.append(predictions[inside, ahead - 1])
-        return compute_r2(np.concatenate(truths), np.concatenate(founds))
+                forecasts.append(predictions[inside, ahead - 1])
+        return compute_r2(np.concatenate(truths), np.concatenate(forecasts))
 
     def predict_every_step(self, X: Any, *, timespans: Any = None) -> list[NDArray[np.float64]]:
         """Forecast from every step of every sequence.

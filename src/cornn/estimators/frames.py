@@ -148,19 +148,20 @@ def _read_text_gaps(part: Any, where: str) -> NDArray[np.float64] | None:
         )
     dates = add_zones([parse_date(cell) for cell in cells], cells, lambda row: f"{where}, row {row}")
     gaps = compute_gaps(parse_dates(dates), where, cells)
-    return _prefer_local(gaps, dates)
+    return gaps if are_even(gaps) else _prefer_local(gaps, dates)
 
 
 def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
     gaps = index_gaps(index, where)
-    zoned = getattr(index, "tz", None) is not None and not are_even(gaps)
-    return _prefer_local(gaps, [own.to_pydatetime() for own in index]) if zoned else gaps
+    if getattr(index, "tz", None) is None or are_even(gaps):
+        return gaps
+    return _prefer_local(gaps, [time.to_pydatetime() for time in index])
 
 
 def _prefer_local(gaps: NDArray[np.float64], dates: Sequence[datetime]) -> NDArray[np.float64]:
-    """Return the gaps between local dates if only these are even, as those of days when the clocks change."""
-    local = np.diff(parse_dates([own.replace(tzinfo=UTC) for own in dates]), prepend=np.nan)
-    return local if not are_even(gaps) and are_even(local) else gaps
+    """Return the gaps between local dates if they are even, as those of days when the clocks change; else the gaps."""
+    local = np.diff(parse_dates([moment.replace(tzinfo=UTC) for moment in dates]), prepend=np.nan)
+    return local if are_even(local) else gaps
 
 
 def check_future_dates(X: Any, future: Any) -> None:

@@ -97,14 +97,14 @@ def add_zones(dates: Sequence[datetime], cells: Sequence[Any], place: Callable[[
     Raises:
         ValueError: If some dates have a time zone and others have none, so that their order is unknown.
     """
-    for number, (own, cell) in enumerate(zip(dates, cells, strict=True)):
-        if (own.tzinfo is None) != (dates[0].tzinfo is None):
-            here, first = ("no", "one") if own.tzinfo is None else ("a", "none")
+    for number, (moment, cell) in enumerate(zip(dates, cells, strict=True)):
+        if (moment.tzinfo is None) != (dates[0].tzinfo is None):
+            here, first = ("no", "one") if moment.tzinfo is None else ("a", "none")
             raise ValueError(
                 f"{place(number)}: {str(cell)!r} has {here} time zone, but {str(cells[0])!r} has {first}: write all "
                 "dates with a time zone, or all without"
             )
-    return [own if own.tzinfo else own.replace(tzinfo=UTC) for own in dates]
+    return [moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in dates]
 
 
 def is_date(value: Any) -> bool:

@@ -174,10 +174,10 @@ def _predict_forecasts(estimator: CoRNNForecaster, data: Dataset, level: float |
     dated = data.layout.time is not None and all(series.times is not None for series in data.sequences)
     names = ["step", data.layout.time] if dated else ["step"]
     rows = []
-    for number, id in enumerate(data.ids):
+    for number, sequence in enumerate(data.ids):
         times = _list_future_times(estimator, data, number) if dated else [()] * estimator.horizon
         for step, time in enumerate(times):
-            rows.append((id, step + 1, *time, *(_shorten(column[number, step]) for column in columns)))
+            rows.append((sequence, step + 1, *time, *(_shorten(column[number, step]) for column in columns)))
     return Predictions((data.id_name, *names, *header), rows)
 
 

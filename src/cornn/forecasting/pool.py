@@ -210,7 +210,7 @@ def later_values(values: NDArray[np.float64], origins: NDArray[np.int_], horizon
 def fit_pool(
     series: Sequence[NDArray[np.float64]],
     horizon: int,
-    periods: Sequence[int] = (),
+    periods: tuple[int, ...] = (),
     *,
     observed: Sequence[NDArray[np.float64]] | None = None,
     covariates: Sequence[NDArray[np.float64]] | None = None,
@@ -221,7 +221,7 @@ def fit_pool(
     Args:
         series: The series, each of shape (time,), without missing values.
         horizon: Steps to forecast.
-        periods: Steps per season, the shortest first, at most two; empty for none.
+        periods: Steps per season, from `select_periods`, the shortest first, at most two; empty for none.
         observed: The series with NaN where a value was filled in: filled values are not targets.
         covariates: Covariates of about unit scale, each of shape (time, covariates).
         families: Kinds of members, from `FAMILIES`.
@@ -232,7 +232,6 @@ def fit_pool(
     observed = series if observed is None else observed
     covariates = [np.zeros((len(values), 0)) for values in series] if covariates is None else covariates
     length = int(np.median([len(values) for values in series]))
-    periods = select_periods(periods, series)
     period = periods[0] if periods else 1
     log = all(values.min() > 0 and values.max() > LOG_RANGE * values.min() for values in series)
     views = [make_views(values, period, log, extra) for values, extra in zip(series, covariates, strict=True)]
