@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 from cornn import engine
 from cornn._source import source
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Given, Needs, Request
+from cornn.engine.contract import BackwardInputs, Needs, Operands, Request
 
 UPDATE = "cornn/explicit/tanh"
 NAMES = ("input", "state", "input_weight", "bias", "weight", "parameters", "timespans")
@@ -163,11 +163,11 @@ def passes(steps, batch, hidden, groups=0, features=1) -> tuple[Callable, Callab
     inputs, _ = arguments(steps, batch, hidden, features, groups=groups)
     place = (groups,) if groups else ()
     moved = ("input", "state", "parameters") if groups else ()
-    of = Given(**inputs | {name: inputs[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
+    of = Operands(**inputs | {name: inputs[name].movedim(0, 1).contiguous() for name in moved}, lengths=None)
     request = Request(engine.UPDATES[UPDATE], keep=True)
     gradient = torch.randn(steps, *place, batch, hidden, device="cuda")
     output, last, trail = cuda.forward(of, request)
-    after, needs = After(gradient, last, output, trail), Needs(False, True, False, False, False, False, False)
+    after, needs = BackwardInputs(gradient, last, output, trail), Needs(False, True, False, False, False, False, False)
     makes_drive = cuda.makes_drive(request.update, hidden, features)
     results = trail[-1], trail[0], output, last
 

@@ -24,7 +24,7 @@ from cornn._tf32 import no_tf32
 from cornn.engine import gemms
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.backends.cuda import nvrtc, weights
-from cornn.engine.contract import After, Given
+from cornn.engine.contract import BackwardInputs, Operands
 from cornn.engine.updates import UPDATES
 from cornn.lab.bench.measure import capture, record
 
@@ -129,8 +129,8 @@ def gradient_of_weight(steps: int, batch: int, hidden: int, repeats: int) -> dic
     drive, output = (torch.randn(steps, batch, hidden, device="cuda") for _ in range(2))
     trail = torch.randn(2, steps, batch, hidden, device="cuda")
     weight = torch.zeros(hidden, 2 * hidden, device="cuda")
-    given = Given(output, None, None, None, weight, weight[:3, :hidden], None, None)
-    after = After(None, None, output, trail)
+    given = Operands(output, None, None, None, weight, weight[:3, :hidden], None, None)
+    after = BackwardInputs(None, None, output, trail)
     later = drive[1:].flatten(0, 1).double().mT
     expected = torch.cat([later @ x[:-1].flatten(0, 1).double() for x in (output, trail[0])], 1)
     row = {}

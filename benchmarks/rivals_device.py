@@ -25,7 +25,7 @@ from cornn._source import source
 from cornn.baselines.layer import Cell
 from cornn.engine import lem
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Given, Needs, Problem, Request
+from cornn.engine.contract import BackwardInputs, Needs, Operands, Problem, Request
 
 STEPS, BATCH, HIDDEN = 784, 120, 128
 GOAL = 1.3  # of coRNN's time
@@ -151,12 +151,12 @@ def kernels(what: Model) -> tuple[Callable, Callable]:
     """One forward and one backward pass of the kernels alone, with the gradients that a layer asks for."""
     rule = engine.UPDATES[what.update]
     drive = torch.randn(STEPS, BATCH, rule.drives * HIDDEN, device="cuda")
-    of = Given(drive, None, None, None, what.weight, what.parameters, None, None)
+    of = Operands(drive, None, None, None, what.weight, what.parameters, None, None)
     gradient = torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
     request = Request(rule, keep=True)
     output, last, trail = cuda.forward(of, request)
     assert trail is not None
-    after = After(gradient, last, output, trail)
+    after = BackwardInputs(gradient, last, output, trail)
     needs = Needs(False, False, False, False, False, parameters="parameters" in what.trained, timespans=False)
     results = trail[-1], trail[0] if rule.states == 2 else None, output, last
 
@@ -213,7 +213,7 @@ def of_lem() -> tuple[Callable, Callable, Callable]:
     cell, dt = layer.cell(), torch.ones(1, device="cuda")
     weights = [x.detach() for x in (cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy)]
     input, gradient = torch.randn(STEPS, BATCH, 1, device="cuda"), torch.randn(STEPS, BATCH, HIDDEN, device="cuda")
-    of = lem.Given(input, torch.zeros(2, BATCH, HIDDEN, device="cuda"), *weights)
+    of = lem.Operands(input, torch.zeros(2, BATCH, HIDDEN, device="cuda"), *weights)
 
     def forward():
         return lem.forward(of, dt, every=True, keep=True)

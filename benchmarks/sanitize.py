@@ -19,7 +19,7 @@ import torch
 from cornn import CoRNN
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.backends.cuda import weights
-from cornn.engine.contract import After, Given, Needs, Request, Scales
+from cornn.engine.contract import BackwardInputs, Needs, Operands, Request, Scales
 from cornn.engine.updates import UPDATES
 from cornn.lab.bench.measure import record
 
@@ -50,13 +50,13 @@ def run_grid(precision: str, pieces: bool, batch: int, hidden: int, rich: bool) 
     lengths = torch.randint(0, STEPS + 1, (batch,)) if rich else None
     spans = draw(STEPS, batch).abs() if rich else None
     parameters = torch.full((3, hidden), 0.1).cuda()
-    given = Given(draw(STEPS, batch, hidden), draw(2, batch, hidden), None, None, draw(hidden, 2 * hidden) / 10,
+    given = Operands(draw(STEPS, batch, hidden), draw(2, batch, hidden), None, None, draw(hidden, 2 * hidden) / 10,
                   parameters, spans, lengths)  # fmt: skip
     request = Request(UPDATES["cornn/implicit/tanh"], keep=True, precision=precision)
     output, last, trail = cuda.forward(given, request)
     needs = Needs(True, True, False, False, False, parameters=rich, timespans=rich)
     assert trail is not None
-    cuda.backward_steps(given, After(torch.ones_like(output), last, output, trail), request, needs)
+    cuda.backward_steps(given, BackwardInputs(torch.ones_like(output), last, output, trail), request, needs)
     torch.cuda.synchronize()
     assert output.isfinite().all()
     cuda.grid_plan = plan
@@ -65,9 +65,9 @@ def run_grid(precision: str, pieces: bool, batch: int, hidden: int, rich: bool) 
 def run_weights(batch: int, hidden: int, features: int, pieces: bool) -> None:
     output, trail = draw(STEPS, batch, hidden), draw(2, STEPS, batch, hidden)
     scales = Scales(draw(hidden, features), draw(hidden), draw(hidden, 2 * hidden))
-    given = Given(draw(STEPS, batch, features), draw(2, batch, hidden), draw(hidden, features), draw(hidden),
+    given = Operands(draw(STEPS, batch, features), draw(2, batch, hidden), draw(hidden, features), draw(hidden),
                   draw(hidden, 2 * hidden), draw(3, hidden), None, None)  # fmt: skip
-    after, needs = After(None, None, output, trail), Needs(False, False, True, True, True, False, False)
+    after, needs = BackwardInputs(None, None, output, trail), Needs(False, False, True, True, True, False, False)
     if pieces:
         gradient = weights.gradient_by_pieces(draw(STEPS, batch, hidden), given, after, scales)
     else:

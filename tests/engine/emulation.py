@@ -13,7 +13,7 @@ from torch import Tensor
 from cornn import engine
 from cornn.engine.backends import portable
 from cornn.engine.backends.cuda.nvrtc import KERNELS
-from cornn.engine.contract import After, Given, Request, initial_state
+from cornn.engine.contract import BackwardInputs, Operands, Request, initial_state
 from cornn.engine.updates import Spans
 
 # Sums of as many products in fp32 as there are neurons, a few steps of them.
@@ -57,7 +57,9 @@ def assert_near(got: Tensor, want: Tensor, name: str) -> None:
     assert error <= EMULATED, f"{name} is off by {error:.1e}"
 
 
-def assert_as_portable(update: str, given: Given, gradients: Sequence[Tensor], run: Run, for_parameters: bool) -> None:
+def assert_as_portable(
+    update: str, given: Operands, gradients: Sequence[Tensor], run: Run, for_parameters: bool
+) -> None:
     """Forward and backward, with NaN around every tensor and in all that is to be written.
 
     given: its input is the drive; without a state the kernels are given none. gradients: of the output and of the last
@@ -82,7 +84,7 @@ def assert_as_portable(update: str, given: Given, gradients: Sequence[Tensor], r
     assert_near(output, wanted[0], "output")
     assert_near(last, wanted[1], "last")
 
-    after = After(grad_output.double(), grad_last.double(), wanted[0], wanted_trail)
+    after = BackwardInputs(grad_output.double(), grad_last.double(), wanted[0], wanted_trail)
     found = portable.backward_steps(doubles, after, rule, True, spans)
     grad_drive, grad_state = nothing(*drive.shape), None if given.state is None else nothing(*state.shape)
     terms = nothing(len(given.parameters), *sequence[1:]) if for_parameters else None

@@ -15,7 +15,7 @@ from cornn import engine
 from cornn.engine.backends import portable
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import BLOCK_SIZES, Plan
-from cornn.engine.contract import Given, Request
+from cornn.engine.contract import Operands, Request
 
 # Where an instruction of a GPU stands, and what stands there on a CPU; what it reads like in the headers.
 INSTRUCTIONS = {
@@ -109,7 +109,7 @@ def check(
         library = built(tmp_path, f"block_{direction}", macros, entry, INSTRUCTIONS)
         call(library, layout, groups, batch, tensors, numbers)
 
-    given = Given(drive, state if with_state else None, None, None, weight, parameters, timespans, lengths)
+    given = Operands(drive, state if with_state else None, None, None, weight, parameters, timespans, lengths)
     assert_as_portable(update, given, (grad_output, grad_last), run, for_parameters)
 
 
@@ -189,7 +189,7 @@ def test_a_kernel_makes_the_drive_of_the_input(tmp_path, update, steps, groups, 
     wanted_trail[-1] = input.double() @ input_weight.double().mT
     if bias is not None:
         wanted_trail[-1] += bias.unsqueeze(-2)
-    given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    given = Operands(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     wanted = portable.forward_steps(changed(given, torch.Tensor.double), wanted_trail, Request(rule, keep=True))
 
     trail = guarded(torch.full(wanted_trail.shape, torch.nan)) if keep else None

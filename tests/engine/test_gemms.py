@@ -7,7 +7,7 @@ from tolerances import FLOAT64
 
 from cornn.engine import gemms
 from cornn.engine.backends import portable
-from cornn.engine.contract import After, Given, Needs, Request
+from cornn.engine.contract import BackwardInputs, Needs, Operands, Request
 from cornn.engine.updates import UPDATES
 
 
@@ -19,7 +19,7 @@ def test_a_trail_starts_with_the_drive(update, bias, weight, keep):
     rule = UPDATES[update]
     given, _ = arguments(5, 3, 4, 2 if weight else rule.drives * 4, update=update)
     given |= ({} if bias else {"bias": None}) | ({} if weight else {"input_weight": None})
-    given = Given(**{name: None if x is None else x.detach() for name, x in given.items()}, lengths=None)
+    given = Operands(**{name: None if x is None else x.detach() for name, x in given.items()}, lengths=None)
     trail = gemms.start_trail(given, Request(rule, keep=keep))
     want = given.input if given.input_weight is None else given.input @ given.input_weight.T
     torch.testing.assert_close(trail[-1], want if given.bias is None else want + given.bias, **FLOAT64)
@@ -47,14 +47,14 @@ def test_the_gradients_of_many_models_are_the_same_sequence_by_sequence():
 
 def test_strides_do_not_matter():
     rule = UPDATES["cornn/explicit/tanh"]
-    given = Given(
+    given = Operands(
         **{name: x if x is None else x.detach() for name, x in arguments(5, 3, 4, 2)[0].items()}, lengths=None
     )
     output, last, trail = portable.forward(given, Request(rule, keep=True))
     needs = Needs(*[x is not None for x in given[:-1]])
     found = []
     for change in (torch.clone, lambda x: x.mT.contiguous().mT):
-        after = After(change(output), last, change(output), change(trail))
+        after = BackwardInputs(change(output), last, change(output), change(trail))
         found.append(portable.backward(given, after, Request(rule, keep=True), needs))
     for got, want in zip(*found, strict=True):
         torch.testing.assert_close(got, want, **FLOAT64)

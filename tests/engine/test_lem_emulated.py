@@ -96,7 +96,7 @@ def drawn(steps, batch, hidden):
 
 
 def by_kernel(cell, input, state, every):
-    given = lem.Given(input, state, cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy)
+    given = lem.Operands(input, state, cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy)
     return lem.run(given, cell.dt, every, partial(_steps, cell.dt))
 
 
@@ -209,6 +209,6 @@ def test_what_it_cannot_serve_is_said():
 )
 def test_tensors_are_checked_before_a_kernel_sees_them(name, tensor, words):
     shapes = (5, 3, 2), (2, 3, 8), (32, 2), (32,), (24, 8), (8, 8)
-    given = lem.Given(*map(torch.zeros, shapes))._replace(**{name: tensor})
+    given = lem.Operands(*map(torch.zeros, shapes))._replace(**{name: tensor})
     with pytest.raises(ValueError, match=words):
         lem.run(given, 0.1, True, lambda given: (given.input, given.state))

@@ -18,7 +18,7 @@ from emulator import COMPILER, load
 from cornn.engine.backends.cuda.backend import _macros, _update_macros
 from cornn.engine.backends.cuda.layout import TENSOR_SIZES, tensor_plans
 from cornn.engine.backends.cuda.nvrtc import KERNELS
-from cornn.engine.contract import After, Given
+from cornn.engine.contract import BackwardInputs, Operands
 from cornn.engine.updates import UPDATES
 
 pytestmark = pytest.mark.skipif(
@@ -94,7 +94,7 @@ def arguments(steps, groups, batch, hidden, spans, ragged):
         return torch.randn(*shape, generator=random)
 
     dt = torch.rand(1, groups, hidden, generator=random) * 0.3 + 0.1
-    given = Given(
+    given = Operands(
         draw(steps, groups, batch, hidden),
         draw(2, groups, batch, hidden),
         input_weight=None,
@@ -107,9 +107,9 @@ def arguments(steps, groups, batch, hidden, spans, ragged):
     return given, (draw(steps, groups, batch, hidden), draw(2, groups, batch, hidden))
 
 
-def changed(given: Given, change: Callable[[torch.Tensor], torch.Tensor]) -> Given:
+def changed(given: Operands, change: Callable[[torch.Tensor], torch.Tensor]) -> Operands:
     """With its real numbers changed."""
-    return Given._make(change(x) if x is not None and x.is_floating_point() else x for x in given)
+    return Operands._make(change(x) if x is not None and x.is_floating_point() else x for x in given)
 
 
 def assert_near(got: torch.Tensor, want: torch.Tensor, name: str) -> None:
@@ -172,7 +172,7 @@ def check(
         live = (torch.arange(steps).view(-1, 1, 1) < given.lengths).unsqueeze(-1).expand(shape)
     assert_near(kept[1][live], want[2][1][live], "activation")
 
-    wanted = rounded.backward(given, After(grad_output, grad_last, output, kept), **options)
+    wanted = rounded.backward(given, BackwardInputs(grad_output, grad_last, output, kept), **options)
     grad_drive = guarded(torch.full(shape, torch.nan))
     grad_state = guarded(torch.full_like(given.state, torch.nan)) if with_state else None
     terms = guarded(torch.full((3, *shape[1:]), torch.nan)) if for_parameters else None

@@ -43,7 +43,7 @@ def test_there_is_a_kernel():
     layer, input, state, _ = drawn(2, 2, 20)
     cell = layer.cuda().cell()
     given = input.cuda(), state[:, 0].cuda(), cell.weight_ih, cell.bias, cell.weight_hh, cell.weight_zy
-    assert lem.unusable(lem.Given(*given)) is None
+    assert lem.unusable(lem.Operands(*given)) is None
 
 
 @pytest.mark.parametrize(("steps", "batch", "hidden"), CASES)

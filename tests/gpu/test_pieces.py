@@ -6,7 +6,7 @@ from test_cuda import arguments, check, results
 
 from cornn.engine.backends.cuda import backend as cuda
 from cornn.engine.backends.cuda import weights
-from cornn.engine.contract import After, Given, Scales
+from cornn.engine.contract import BackwardInputs, Operands, Scales
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -90,8 +90,8 @@ def test_the_gradient_of_the_weights(steps, batch, hidden, states, with_state):
     room = draw(states * batch * hidden + 1)
     state = room[1:].view(states, batch, hidden) if with_state else None  # at an odd address
     weight, scale = draw(hidden, states * hidden), draw(hidden, states * hidden)
-    given = Given(output, state, None, None, weight, weight, None, None)
-    after = After(None, None, output, trail)
+    given = Operands(output, state, None, None, weight, weight, None, None)
+    after = BackwardInputs(None, None, output, trail)
     got = weights.gradient_by_pieces(drive, given, after, Scales(scale, scale, scale))
     before = torch.zeros(states, batch, hidden, device="cuda") if state is None else state
     wanted = [

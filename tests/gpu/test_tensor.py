@@ -7,7 +7,7 @@ import torch
 from cornn import CoRNN, engine
 from cornn.engine.backends import portable
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Given, Needs, Request
+from cornn.engine.contract import BackwardInputs, Needs, Operands, Request
 from cornn.engine.updates import OSCILLATORS, UPDATES
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -28,7 +28,7 @@ def arguments(steps, batch, hidden, *, groups=1, spans=False, ragged=False, seed
         return torch.randn(*shape, generator=random).cuda()
 
     dt = torch.rand(1, groups, hidden, generator=random) * 0.05 + 0.02
-    given = Given(
+    given = Operands(
         state=draw(2, groups, batch, hidden) * 0.3,
         input_weight=None,
         bias=None,
@@ -59,7 +59,7 @@ def both_passes(given, grads, update, precision, for_parameters=True):
     output, last, trail = cuda.forward(given, request)
     spans = for_parameters and given.timespans is not None
     needs = Needs(True, True, False, False, True, parameters=for_parameters, timespans=spans)
-    gradients = cuda.backward_steps(given, After(*grads, output, trail), request, needs)
+    gradients = cuda.backward_steps(given, BackwardInputs(*grads, output, trail), request, needs)
     return output, last, trail, gradients
 
 
@@ -69,7 +69,7 @@ def check(precision, steps, batch, hidden, *, update=UPDATE, for_parameters=True
     want = rounded.forward(given, update=update, precision=precision)
     assert_near(output, want[0], SAME, "output")
     assert_near(last, want[1], SAME, "last")
-    wanted = rounded.backward(given, After(*grads, output, trail), update=update, precision=precision)
+    wanted = rounded.backward(given, BackwardInputs(*grads, output, trail), update=update, precision=precision)
     names = ("drive", "state", "parameters", "timespans")
     for name, got, expected in zip(names, gradients, wanted, strict=True):
         if got is not None:
@@ -157,12 +157,12 @@ def test_a_grid_stays_near_float64(precision, steps, batch, hidden, options):
     # Weak coupling: otherwise errors grow from step to step, whatever the kernel does.
     given = given._replace(weight=given.weight * 0.3)
     output, last, _, found = both_passes(given, grads, UPDATE, precision)
-    doubles = Given(*(None if x is None else x.double() if x.is_floating_point() else x.cuda() for x in given))
+    doubles = Operands(*(None if x is None else x.double() if x.is_floating_point() else x.cuda() for x in given))
     request = Request(UPDATES[UPDATE], keep=True)
     wanted = portable.forward(doubles, request)
     spans = given.timespans is not None
     needs = Needs(True, True, False, False, False, parameters=True, timespans=spans)
-    after = After(*(x.double() for x in grads), wanted.output, wanted.trail)
+    after = BackwardInputs(*(x.double() for x in grads), wanted.output, wanted.trail)
     gradients = portable.backward(doubles, after, request, needs)
     assert_near(output, wanted.output, EXACT[precision], "output")
     assert_near(last, wanted.last, EXACT[precision], "last")

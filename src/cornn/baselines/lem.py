@@ -74,7 +74,7 @@ class LEMCell(StepwiseCell):
         """Run all steps, by kernels if they support the call, otherwise step by step."""
         if backend in ("auto", "cuda") and precision == "exact":
             state = self.state_before(input, state)
-            inputs = lem.Given(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
+            inputs = lem.Operands(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
             plain = timespans is None and lengths is None
             reason = lem.unusable(inputs) if plain else "its kernel supports neither timespans nor lengths"
             if reason is None:
@@ -104,7 +104,7 @@ def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:
     return step
 
 
-def _steps(dt: float, inputs: lem.Given) -> tuple[Tensor, Tensor]:
+def _steps(dt: float, inputs: lem.Operands) -> tuple[Tensor, Tensor]:
     """Run step by step; return y of every step and the last state."""
     drive = nn.functional.linear(inputs.input, inputs.weight_ih, inputs.bias)
     return unroll_steps(_stepper(inputs.weight_hh, inputs.weight_zy, dt), drive, inputs.state)

@@ -14,7 +14,7 @@ from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
 from cornn.engine._buffer_pool import release_buffers
 from cornn.engine.contract import (
     PRECISIONS,
-    Given,
+    Operands,
     Problem,
     Request,
     Scales,
@@ -185,27 +185,27 @@ def run(
         ValueError: If a tensor does not have the expected shape, device or type.
         RuntimeError: If the named backend cannot run this problem.
     """
-    given = Given(input, state, input_weight, bias, weight, parameters, timespans, lengths)
+    operands = Operands(input, state, input_weight, bias, weight, parameters, timespans, lengths)
     try:
-        return _run(given, scales, update, every, backend, precision)
+        return _run(operands, scales, update, every, backend, precision)
     except (AttributeError, AssertionError, IndexError, TypeError, RuntimeError) as error:
         # Looking for wrong arguments only after a failure costs valid calls nothing.
-        misuse = find_misuse(given, scales, update, backend, precision)
+        misuse = find_misuse(operands, scales, update, backend, precision)
         if misuse is None:
             raise
         raise misuse from error
 
 
 def _run(
-    given: Given, scales: Scales | None, update: Update, every: bool, backend: str, precision: str
+    operands: Operands, scales: Scales | None, update: Update, every: bool, backend: str, precision: str
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    input, weight, timespans = given.input, given.weight, given.timespans
+    input, weight, timespans = operands.input, operands.weight, operands.timespans
     if scales is not None and wants_gradient(scales):
-        given, scales = apply_scales(given, scales), None  # the backends have no gradients of scales
+        operands, scales = apply_scales(operands, scales), None  # the backends have no gradients of scales
     if timespans is not None and not update.timed:
         raise ValueError(f"timespans scale a time step, and the update {update.name} has none: omit timespans")
     requested = backend
-    if isinstance(update, Spans) and wants_gradient((given.parameters,)):
+    if isinstance(update, Spans) and wants_gradient((operands.parameters,)):
         backend = _backend_for_trained_constants(backend)
     shape, rows = input.shape, weight.shape
     problem = Problem(
@@ -219,33 +219,33 @@ def _run(
         timespans is not None,
         precision,
     )
-    direct = is_eager(given)
+    direct = is_eager(operands)
     name, _ = (_choose_once if direct else choose)(problem, backend)
-    if not direct and is_transformed(given):
+    if not direct and is_transformed(operands):
         _check_transformed(requested, precision)
         name = "reference"
     if name == "reference":
-        return _run_reference(given, scales, update)
+        return _run_reference(operands, scales, update)
     if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and autocast_to_bfloat16():
         # Not every device and not every update has such a kernel.
         precision = "bf16" if BACKENDS["cuda"].usable(problem._replace(precision="bf16"))[0] else "exact"
     # A traced program may be differentiated later, and the tracer checks itself without gradients.
-    request = Request(update, every, wants_gradient(given) or is_tracing(), precision)
+    request = Request(update, every, wants_gradient(operands) or is_tracing(), precision)
     # Otherwise the recurrence runs in the type of its weights: autocast should not round the state a thousand times.
     # Even with "bf16" only the inputs of products are rounded, not the state.
     with no_autocast(input.device.type):
         if direct:
-            check(update, given)
+            check(update, operands)
             if scales is not None:
-                check_scales(given, scales)
-            return eager.recur(given, scales, name, request)
-        output, last, _ = recurrence(*apply_scales(given, scales), *options(name, request))
+                check_scales(operands, scales)
+            return eager.recur(operands, scales, name, request)
+        output, last, _ = recurrence(*apply_scales(operands, scales), *options(name, request))
         return output, split_state(last)
 
 
-def _run_reference(given: Given, scales: Scales | None, update: Update):
-    with no_autocast(given.input.device.type):
-        output, last = reference(apply_scales(given, scales), update)
+def _run_reference(operands: Operands, scales: Scales | None, update: Update):
+    with no_autocast(operands.input.device.type):
+        output, last = reference(apply_scales(operands, scales), update)
         return output, split_state(last)
 
 

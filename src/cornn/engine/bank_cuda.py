@@ -8,9 +8,9 @@ from torch import Tensor
 
 from cornn.engine.backends.cuda.launch import Launch, explain_unusable, launch, prepare
 
-__all__ = ["LEAST", "Arguments", "launch_pool", "macros", "unusable"]
+__all__ = ["MIN_CAPABILITY", "Arguments", "launch_pool", "macros", "unusable"]
 
-LEAST = (7, 5)
+MIN_CAPABILITY = (7, 5)
 """Smallest compute capability."""
 THREADS = 128  # of a block: eight groups of 16 neurons
 
@@ -43,7 +43,7 @@ def unusable(device: int | None) -> str | None:
     """Return why the kernel cannot run on a CUDA device; None if it can."""
     if torch.version.hip is not None:
         return "the bank's kernel is for NVIDIA GPUs"
-    return explain_unusable(device, LEAST)
+    return explain_unusable(device, MIN_CAPABILITY)
 
 
 def macros(levels: int, plain: bool, spans: bool, group: int) -> dict[str, object]:

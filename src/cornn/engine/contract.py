@@ -16,22 +16,22 @@ from cornn.engine.updates import Update
 
 __all__ = [
     "PRECISIONS",
-    "After",
     "Backend",
-    "Given",
+    "BackwardInputs",
+    "ForwardResult",
     "Gradients",
     "Needs",
-    "Passed",
+    "Operands",
     "Problem",
     "Request",
     "Scales",
-    "about_this_machine",
     "active",
     "check",
     "check_scales",
     "check_tensor",
+    "constant_when_traced",
+    "effective_timespans",
     "initial_state",
-    "live_spans",
     "split_state",
     "wants_gradient",
 ]
@@ -87,7 +87,7 @@ class Request(NamedTuple):
     precision: str = "exact"
 
 
-class Given(NamedTuple):
+class Operands(NamedTuple):
     """The tensors of a recurrence."""
 
     input: Tensor  # (time, batch, features); without input_weight it is the drive, (time, batch, drives)
@@ -108,7 +108,7 @@ class Scales(NamedTuple):
     weight: Tensor
 
 
-class Passed(NamedTuple):
+class ForwardResult(NamedTuple):
     """The result of a forward pass."""
 
     output: Tensor  # (time, batch, hidden), y of every step; empty without `keep` and `every`
@@ -116,7 +116,7 @@ class Passed(NamedTuple):
     trail: Tensor | None  # (update.trail, time, batch, drives), what else the backward pass needs; None without `keep`
 
 
-class After(NamedTuple):
+class BackwardInputs(NamedTuple):
     """The inputs of a backward pass: gradients of the results, either of which may be None, and what was kept."""
 
     grad_output: Tensor | None
@@ -126,7 +126,7 @@ class After(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Gradients of all tensors of `Given` except the lengths; None if not requested."""
+    """Gradients of all tensors of `Operands` except the lengths; None if not requested."""
 
     input: Tensor | None
     state: Tensor | None
@@ -159,12 +159,17 @@ class Backend(Protocol):
         """Return whether it can run a problem, and why. The answer may not change while a program runs."""
         ...
 
-    def forward(self, given: Given, request: Request, scales: Scales | None = None) -> Passed:
+    def forward(self, operands: Operands, request: Request, scales: Scales | None = None) -> ForwardResult:
         """Run all steps, with the weights multiplied by their scales."""
         ...
 
     def backward(
-        self, given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None
+        self,
+        operands: Operands,
+        backward_inputs: BackwardInputs,
+        request: Request,
+        needs: Needs,
+        scales: Scales | None = None,
     ) -> Gradients:
         """Compute the gradients that are needed, from what `forward` kept.
 
@@ -179,19 +184,19 @@ def active(lengths: Tensor, like: Tensor) -> Tensor:
     return (clock < lengths.to(like.device)).to(like.dtype)
 
 
-def live_spans(given: Given) -> Tensor | None:
+def effective_timespans(operands: Operands) -> Tensor | None:
     """Return the factor on dt of every step and sequence, (time, batch); 0 past the end, which keeps the state."""
-    if given.lengths is None:
-        return given.timespans
-    return active(given.lengths, given.input) * (1 if given.timespans is None else given.timespans)
+    if operands.lengths is None:
+        return operands.timespans
+    return active(operands.lengths, operands.input) * (1 if operands.timespans is None else operands.timespans)
 
 
-def initial_state(update: Update, given: Given) -> Tensor:
+def initial_state(update: Update, operands: Operands) -> Tensor:
     """Return the initial state; zeros if it is None."""
-    if given.state is not None:
-        return given.state
-    batch, hidden = given.input.shape[1:-1], given.weight.shape[-2] // update.products
-    return given.input.new_zeros(update.states, *batch, hidden)
+    if operands.state is not None:
+        return operands.state
+    batch, hidden = operands.input.shape[1:-1], operands.weight.shape[-2] // update.products
+    return operands.input.new_zeros(update.states, *batch, hidden)
 
 
 def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
@@ -203,9 +208,9 @@ def wants_gradient(tensors: Sequence[Tensor | None]) -> bool:
     return False
 
 
-def check(update: Update, given: Given) -> None:
+def check(update: Update, operands: Operands) -> None:
     """Raise an error for wrong shapes, devices and types, with which kernels would read beyond a tensor's end."""
-    input, state, input_weight, bias, weight, parameters, timespans, lengths = given
+    input, state, input_weight, bias, weight, parameters, timespans, lengths = operands
     shape, group, hidden = input.shape, weight.shape[:-2], weight.shape[-2] // update.products
     batch, features, drives = shape[1:-1], shape[-1], update.drives * hidden
     if len(shape) != len(group) + 3:
@@ -234,24 +239,24 @@ def check(update: Update, given: Given) -> None:
             raise ValueError(f"lengths are {lengths.dtype}, expected integers: convert them with .long()")
 
 
-def check_scales(given: Given, scales: Scales) -> None:
+def check_scales(operands: Operands, scales: Scales) -> None:
     """Raise ValueError unless each scale has shape, device and type of its weight: kernels multiply while they read."""
-    input, _, input_weight, bias, weight, *_ = given
+    input, _, input_weight, bias, weight, *_ = operands
     device, dtype = input.device, input.dtype
     for tensor, scale in ((input_weight, scales[0]), (bias, scales[1]), (weight, scales[2])):
         if tensor is not None and (scale.shape != tensor.shape or scale.dtype is not dtype or scale.device != device):
-            _reject_scale(given, scales)
+            _reject_scale(operands, scales)
 
 
-def _reject_scale(given: Given, scales: Scales) -> None:
-    for name, weight, scale in zip(Scales._fields, given[2:5], scales, strict=True):
+def _reject_scale(operands: Operands, scales: Scales) -> None:
+    for name, weight, scale in zip(Scales._fields, operands[2:5], scales, strict=True):
         if weight is None:
             continue
         if scale.shape != weight.shape:
             raise ValueError(
                 f"the scale of {name} has shape {tuple(scale.shape)}, expected {tuple(weight.shape)}: use expand_as"
             )
-        check_tensor(f"the scale of {name}", scale, tuple(weight.shape), given.input)
+        check_tensor(f"the scale of {name}", scale, tuple(weight.shape), operands.input)
 
 
 def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> None:
@@ -269,7 +274,7 @@ def split_state(state: Tensor) -> tuple[Tensor, ...]:
     return tuple(part.clone() for part in state.split(1))
 
 
-def about_this_machine(function: Callable[..., Answer]) -> Callable[..., Answer]:
+def constant_when_traced(function: Callable[..., Answer]) -> Callable[..., Answer]:
     """For torch.compile: an answer about this machine is a constant, not something to trace.
 
     As `torch.compiler.assume_constant_result`, which would load all of the compiler, and that takes a second.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cornn._autocast import no_autocast
 from cornn._torch_private import find_apply, is_eager, without_history
-from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request, Scales
+from cornn.engine.contract import Backend, BackwardInputs, Gradients, Needs, Operands, Request, Scales
 from cornn.engine.gemms import apply_scales
 from cornn.engine.op import BACKENDS, options, recurrence_backward
 
@@ -19,12 +19,12 @@ __all__ = ["recur"]
 
 
 class _Recurrence(torch.autograd.Function):
-    """Map (backend, request, scales, *Given) to the output and the parts of the last state, each (1, batch, hidden)."""
+    """Map (backend, request, scales, *Operands) to the output and the parts of the last state."""
 
     @staticmethod
     def forward(ctx, backend: str, request: Request, scales: Scales | None, *tensors):
         module: Backend = BACKENDS[backend]
-        output, last, trail = module.forward(Given(*tensors), request, scales)
+        output, last, trail = module.forward(Operands(*tensors), request, scales)
         ctx.backend, ctx.request, ctx.scales = backend, request, scales
         ctx.save_for_backward(*tensors, output, trail)
         ctx.set_materialize_grads(False)
@@ -34,16 +34,19 @@ class _Recurrence(torch.autograd.Function):
     def backward(ctx, grad_output, *grad_parts):
         none = (None, None, None)  # for backend, request and scales
         if grad_output is None and all(part is None for part in grad_parts):
-            return *none, *(None,) * len(Given._fields)
-        saved, count = ctx.saved_tensors, len(Given._fields)
-        given, after = Given(*saved[:count]), After(grad_output, _join(grad_parts), *saved[count:])
+            return *none, *(None,) * len(Operands._fields)
+        saved, count = ctx.saved_tensors, len(Operands._fields)
+        operands, backward_inputs = (
+            Operands(*saved[:count]),
+            BackwardInputs(grad_output, _join(grad_parts), *saved[count:]),
+        )
         needs = Needs(*ctx.needs_input_grad[len(none) : len(none) + len(Needs._fields)])
-        if torch.is_grad_enabled() or not is_eager(after):
-            gradients = _differentiable(ctx, given, after, needs)
+        if torch.is_grad_enabled() or not is_eager(backward_inputs):
+            gradients = _differentiable(ctx, operands, backward_inputs, needs)
         else:
             module: Backend = BACKENDS[ctx.backend]
-            with no_autocast(given.input.device.type):
-                gradients = module.backward(given, after, ctx.request, needs, ctx.scales)
+            with no_autocast(operands.input.device.type):
+                gradients = module.backward(operands, backward_inputs, ctx.request, needs, ctx.scales)
         return *none, *gradients, None
 
 
@@ -55,11 +58,13 @@ def _join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
     return torch.cat([torch.zeros_like(some) if part is None else part for part in parts])
 
 
-def _differentiable(ctx, given: Given, after: After, needs: Needs) -> tuple[Tensor | None, ...]:
+def _differentiable(
+    ctx, operands: Operands, backward_inputs: BackwardInputs, needs: Needs
+) -> tuple[Tensor | None, ...]:
     """Compute the gradients by the registered operator, which can be differentiated again."""
     scales: Scales | None = ctx.scales
     gradients_found = recurrence_backward(
-        *after, *apply_scales(given, scales), *options(ctx.backend, ctx.request), needs
+        *backward_inputs, *apply_scales(operands, scales), *options(ctx.backend, ctx.request), needs
     )
     gradients = Gradients._make(
         gradient if need else None for gradient, need in zip(gradients_found, needs, strict=True)
@@ -73,10 +78,12 @@ def _differentiable(ctx, given: Given, after: After, needs: Needs) -> tuple[Tens
 _apply = find_apply(_Recurrence)
 
 
-def recur(given: Given, scales: Scales | None, backend: str, request: Request) -> tuple[Tensor, tuple[Tensor, ...]]:
+def recur(
+    operands: Operands, scales: Scales | None, backend: str, request: Request
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Return the output, and the parts of the last state, each of shape `(1, batch, hidden)`."""
     if request.keep:
-        output, *parts = _apply(backend, request, scales, *given)
+        output, *parts = _apply(backend, request, scales, *operands)
         return output, tuple(parts)
-    output, last, _ = BACKENDS[backend].forward(given, request, scales)
+    output, last, _ = BACKENDS[backend].forward(operands, request, scales)
     return output, tuple(map(without_history, last.chunk(request.update.states)))

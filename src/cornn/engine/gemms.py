@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cornn._torch_private import multiply_all_
-from cornn.engine.contract import After, Given, Gradients, Needs, Request, Scales
+from cornn.engine.contract import BackwardInputs, Gradients, Needs, Operands, Request, Scales
 
 __all__ = ["StepGradients", "apply_scales", "drive_", "for_input_map", "gradients", "scale_", "start_trail"]
 
@@ -24,23 +24,23 @@ class StepGradients(NamedTuple):
     timespans: Tensor | None
 
 
-def apply_scales(given: Given, scales: Scales | None, *, drive: bool = True, weight: bool = True) -> Given:
+def apply_scales(operands: Operands, scales: Scales | None, *, drive: bool = True, weight: bool = True) -> Operands:
     """Return the tensors with the weights multiplied by their scales: V and b if `drive`, R if `weight`."""
     if scales is None:
-        return given
-    input, state, V, b, R, parameters, timespans, lengths = given
+        return operands
+    input, state, V, b, R, parameters, timespans, lengths = operands
     if drive:
         assert V is not None
         V, b = V * scales.input_weight, None if b is None else b * scales.bias
-    return Given(input, state, V, b, R * scales.weight if weight else R, parameters, timespans, lengths)
+    return Operands(input, state, V, b, R * scales.weight if weight else R, parameters, timespans, lengths)
 
 
-def start_trail(given: Given, request: Request) -> Tensor:
+def start_trail(operands: Operands, request: Request) -> Tensor:
     """Return the trail: uninitialised blocks, which only `keep` needs, and the drive in the last block."""
     update = request.update
-    drives = update.drives * (given.weight.shape[-2] // update.products)
-    trail = given.input.new_empty(update.trail if request.keep else 1, *given.input.shape[:-1], drives)
-    drive_(given, trail[-1])
+    drives = update.drives * (operands.weight.shape[-2] // update.products)
+    trail = operands.input.new_empty(update.trail if request.keep else 1, *operands.input.shape[:-1], drives)
+    drive_(operands, trail[-1])
     return trail
 
 
@@ -55,9 +55,9 @@ def _rows_from(sequence: Tensor, first: int, count: int) -> Tensor:
     return sequence.as_strided((count, features), (features, 1), sequence.storage_offset() + first * features)
 
 
-def drive_(given: Given, out: Tensor) -> None:
+def drive_(operands: Operands, out: Tensor) -> None:
     """Write V u + b of every step to `out`, (time, batch, drives), by one product."""
-    input, input_weight, bias = given.input, given.input_weight, given.bias
+    input, input_weight, bias = operands.input, operands.input_weight, operands.bias
     if input_weight is None:
         if bias is None:
             out.copy_(input)
@@ -109,22 +109,22 @@ def _by_sequence(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1)).unflatten(0, sequences).sum(1)
 
 
-def _for_weight(drive: Tensor, given: Given, after: After, rounded: bool) -> Tensor:
+def _for_weight(drive: Tensor, operands: Operands, backward_inputs: BackwardInputs, rounded: bool) -> Tensor:
     """Return the gradient of R: the sum over steps of the gradient of the drive times the previous state."""
-    state, rows = given.state, given.weight.shape[-2]
+    state, rows = operands.state, operands.weight.shape[-2]
     if drive.shape[-1] != rows:
         # Several drives share one product.
         drive = drive.unflatten(-1, (-1, rows)).sum(-2)
-    gradient = drive.new_empty(given.weight.shape)
+    gradient = drive.new_empty(operands.weight.shape)
     # The previous states are the initial state, then all kept ones but the last.
     if drive.dim() == 4:
-        for i, columns in enumerate(gradient.split(after.output.shape[-1], -1)):
-            sequence = after.trail[i - 1] if i else after.output
+        for i, columns in enumerate(gradient.split(backward_inputs.output.shape[-1], -1)):
+            sequence = backward_inputs.trail[i - 1] if i else backward_inputs.output
             columns.copy_(_over_steps(drive[1:], sequence[:-1]))
             if state is not None:
                 columns += drive[0].mT @ state[i]
         return gradient
-    drive, output, trail = drive.contiguous(), after.output.contiguous(), after.trail.contiguous()
+    drive, output, trail = drive.contiguous(), backward_inputs.output.contiguous(), backward_inputs.trail.contiguous()
     (steps, batch, hidden), width = output.shape, gradient.shape[-1]
     later = _rows_from(drive, batch, (steps - 1) * batch).t()
     if rounded:
@@ -148,10 +148,10 @@ def _append_ones(input: Tensor) -> Tensor:
 
 
 def for_input_map(
-    drive: Tensor, given: Given, need_weight: bool, need_bias: bool
+    drive: Tensor, operands: Operands, need_weight: bool, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of V and b from that of the drive."""
-    input = given.input
+    input = operands.input
     if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
         gradient = _over_steps(drive, _append_ones(input))
         return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
@@ -186,8 +186,8 @@ def scale_(gradients: Gradients, scales: Scales | None) -> Gradients:
 
 
 def gradients(
-    given: Given,
-    after: After,
+    operands: Operands,
+    backward_inputs: BackwardInputs,
     steps: StepGradients,
     needs: Needs,
     scales: Scales | None = None,
@@ -198,16 +198,16 @@ def gradients(
     rounded: Whether to round the inputs of the products for the gradient of R to bf16, on a GPU.
     """
     drive = steps.drive
-    for_input_weight, for_bias = for_input_map(drive, given, needs.input_weight, needs.bias)
+    for_input_weight, for_bias = for_input_map(drive, operands, needs.input_weight, needs.bias)
     for_input = None
     if needs.input:
-        for_input = drive if given.input_weight is None else drive @ given.input_weight
+        for_input = drive if operands.input_weight is None else drive @ operands.input_weight
     result = Gradients(
         for_input,
         steps.state if needs.state else None,
         for_input_weight,
         for_bias,
-        _for_weight(drive, given, after, rounded) if needs.weight else None,
+        _for_weight(drive, operands, backward_inputs, rounded) if needs.weight else None,
         steps.parameters if needs.parameters else None,
         steps.timespans if needs.timespans else None,
     )

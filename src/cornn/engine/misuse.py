@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cornn.engine.contract import Given, Scales, check, check_scales
+from cornn.engine.contract import Operands, Scales, check, check_scales
 from cornn.engine.updates import Update
 
 __all__ = ["find_misuse"]
@@ -15,30 +15,30 @@ RANKS = {"input": ((3, 4), "(time, batch, features)"), "weight": ((2, 3), "(prod
 """Name -> allowed numbers of dimensions, with a dimension for groups of models, and the dimensions of one model."""
 
 
-def find_misuse(given: Given, scales: Any, update: Any, backend: Any, precision: Any) -> Exception | None:
+def find_misuse(operands: Operands, scales: Any, update: Any, backend: Any, precision: Any) -> Exception | None:
     """Return the error of the first wrong argument of `engine.run`, or None if the arguments are valid.
 
     Args:
-        given: The tensors.
+        operands: The tensors.
         scales: The scales of the weights.
         update: The update.
         backend: The name of the backend.
         precision: The precision of products.
     """
     try:
-        _check_kinds(given, scales, update, backend, precision)
-        _check_ranks(given)
-        check(update, given)
+        _check_kinds(operands, scales, update, backend, precision)
+        _check_ranks(operands)
+        check(update, operands)
         if scales is not None:
-            if given.input_weight is None:
+            if operands.input_weight is None:
                 raise ValueError("scales need input_weight, which is None: pass it, or multiply the weights yourself")
-            check_scales(given, scales)
+            check_scales(operands, scales)
     except (TypeError, ValueError) as error:
         return error
     return None
 
 
-def _check_kinds(given: Given, scales: Any, update: Any, backend: Any, precision: Any) -> None:
+def _check_kinds(operands: Operands, scales: Any, update: Any, backend: Any, precision: Any) -> None:
     """Raise TypeError for an argument that is of the wrong kind."""
     if not isinstance(update, Update):
         raise TypeError(
@@ -48,14 +48,14 @@ def _check_kinds(given: Given, scales: Any, update: Any, backend: Any, precision
     for name, option in (("backend", backend), ("precision", precision)):
         if not isinstance(option, str):
             raise TypeError(f"{name} is of type {_name(option)}, expected a name")
-    for name, value in zip(Given._fields, given, strict=True):
+    for name, value in zip(Operands._fields, operands, strict=True):
         if value is not None or name not in OPTIONAL:
             _check_tensor(name, value)
     if scales is None:
         return
     if not isinstance(scales, Scales):
         raise TypeError(f"scales are of type {_name(scales)}, expected engine.Scales: pass engine.Scales(*scales)")
-    for name, weight, scale in zip(Scales._fields, given[2:5], scales, strict=True):
+    for name, weight, scale in zip(Scales._fields, operands[2:5], scales, strict=True):
         if weight is not None:
             _check_tensor(f"the scale of {name}", scale)
 
@@ -72,10 +72,10 @@ def _check_tensor(name: str, value: Any) -> None:
         raise TypeError("lengths are on meta, where they have no values: move them to the device of the input")
 
 
-def _check_ranks(given: Given) -> None:
+def _check_ranks(operands: Operands) -> None:
     """Raise ValueError for numbers of dimensions that no group of models has."""
     for name, (ranks, layout) in RANKS.items():
-        tensor: Tensor = getattr(given, name)
+        tensor: Tensor = getattr(operands, name)
         if tensor.dim() not in ranks:
             remedy = "add dimensions with unsqueeze" if tensor.dim() < min(ranks) else "join dimensions with flatten"
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}, expected {layout}: {remedy}")

@@ -13,7 +13,7 @@ from torch import Tensor
 from cornn._autocast import no_autocast
 from cornn.engine.backends import c, graph, portable
 from cornn.engine.backends.cuda import backend as cuda
-from cornn.engine.contract import After, Backend, Given, Gradients, Needs, Request, check
+from cornn.engine.contract import Backend, BackwardInputs, Gradients, Needs, Operands, Request, check
 from cornn.engine.updates import Spans, find_update
 
 __all__ = ["BACKENDS", "LIBRARY", "options", "recurrence", "recurrence_backward"]
@@ -35,35 +35,38 @@ def _request(update: str, every: bool, keep: bool, precision: str) -> Request:
 
 def _forward(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     *tensors, backend, update, every, keep, precision = inputs
-    given, request = Given(*tensors), _request(update, every, keep, precision)
-    check(request.update, given)
-    with no_autocast(given.input.device.type):
-        output, last, trail = BACKENDS[backend].forward(given, request)
-    return output, last, given.input.new_empty(0) if trail is None else trail
+    operands, request = Operands(*tensors), _request(update, every, keep, precision)
+    check(request.update, operands)
+    with no_autocast(operands.input.device.type):
+        output, last, trail = BACKENDS[backend].forward(operands, request)
+    return output, last, operands.input.new_empty(0) if trail is None else trail
 
 
 def _forward_fake(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     *tensors, _, update, every, keep, _ = inputs
-    given, rule = Given(*tensors), find_update(update)
-    *shape, _ = given.input.shape
-    hidden = given.weight.shape[-2] // rule.products
-    output = given.input.new_empty((*shape, hidden) if keep or every else 0)
-    trail = given.input.new_empty((rule.trail, *shape, rule.drives * hidden) if keep else 0)
-    return output, given.input.new_empty(rule.states, *shape[1:], hidden), trail
+    operands, rule = Operands(*tensors), find_update(update)
+    *shape, _ = operands.input.shape
+    hidden = operands.weight.shape[-2] // rule.products
+    output = operands.input.new_empty((*shape, hidden) if keep or every else 0)
+    trail = operands.input.new_empty((rule.trail, *shape, rule.drives * hidden) if keep else 0)
+    return output, operands.input.new_empty(rule.states, *shape[1:], hidden), trail
 
 
 def _backward(*inputs) -> tuple[Tensor, ...]:
     """Return the gradients; an empty tensor for those that `needs` does not request."""
     *tensors, backend, update, every, keep, precision, needs = inputs
-    after, given = After(*tensors[: len(After._fields)]), Given(*tensors[len(After._fields) :])
+    backward_inputs, operands = (
+        BackwardInputs(*tensors[: len(BackwardInputs._fields)]),
+        Operands(*tensors[len(BackwardInputs._fields) :]),
+    )
     request = _request(update, every, keep, precision)
-    with no_autocast(given.input.device.type):
-        gradients = BACKENDS[backend].backward(given, after, request, Needs(*needs))
-    return tuple(given.input.new_empty(0) if gradient is None else gradient for gradient in gradients)
+    with no_autocast(operands.input.device.type):
+        gradients = BACKENDS[backend].backward(operands, backward_inputs, request, Needs(*needs))
+    return tuple(operands.input.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
 def _backward_fake(*inputs) -> tuple[Tensor, ...]:
-    tensors, needs = inputs[len(After._fields) :][: len(Gradients._fields)], inputs[-1]
+    tensors, needs = inputs[len(BackwardInputs._fields) :][: len(Gradients._fields)], inputs[-1]
     return tuple(tensors[0].new_empty(x.shape if need else 0) for x, need in zip(tensors, needs, strict=True))
 
 
@@ -81,11 +84,11 @@ def _registered(name: str, tensors: dict[str, object], options: str, results: in
     return getattr(torch.ops.cornn, name).default
 
 
-_GIVEN, _AFTER = get_type_hints(Given), get_type_hints(After)
-recurrence = _registered("recurrence", _GIVEN, _OPTIONS, 3, _forward, _forward_fake)
+_OPERANDS, _BACKWARD_INPUTS = get_type_hints(Operands), get_type_hints(BackwardInputs)
+recurrence = _registered("recurrence", _OPERANDS, _OPTIONS, 3, _forward, _forward_fake)
 recurrence_backward = _registered(
     "recurrence_backward",
-    _AFTER | _GIVEN,
+    _BACKWARD_INPUTS | _OPERANDS,
     f"{_OPTIONS}, bool[] needs",
     len(Gradients._fields),
     _backward,
@@ -94,8 +97,8 @@ recurrence_backward = _registered(
 
 
 def _setup(ctx, inputs, output) -> None:
-    ctx.options = inputs[len(Given._fields) :]
-    ctx.save_for_backward(*inputs[: len(Given._fields)], output[0], output[2])
+    ctx.options = inputs[len(Operands._fields) :]
+    ctx.save_for_backward(*inputs[: len(Operands._fields)], output[0], output[2])
     ctx.set_materialize_grads(False)
 
 
@@ -113,8 +116,8 @@ def _gradients(ctx, grad_output, grad_last, _) -> tuple[Tensor | None, ...]:
         # needed. What the forward pass did not keep is computed again.
         with torch.no_grad():
             output, _, trail = recurrence(*tensors, backend, update, every, True, precision)
-    after = After(grad_output, grad_last, output, trail)
-    gradients = recurrence_backward(*after, *tensors, backend, update, every, True, precision, needs)
+    backward_inputs = BackwardInputs(grad_output, grad_last, output, trail)
+    gradients = recurrence_backward(*backward_inputs, *tensors, backend, update, every, True, precision, needs)
     return *(gradient if need else None for gradient, need in zip(gradients, needs, strict=True)), *rest
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cornn._autocast import no_autocast
-from cornn.engine.contract import After, Given, active, initial_state, live_spans
+from cornn.engine.contract import BackwardInputs, Operands, active, effective_timespans, initial_state
 from cornn.engine.op import LIBRARY
 from cornn.engine.updates import Oscillator, Spans, TimedUpdate, Update, find_update
 from cornn.functional import Spectrum, compose, unroll, unroll_by
@@ -14,17 +14,17 @@ from cornn.functional import Spectrum, compose, unroll, unroll_by
 __all__ = ["by_autograd", "reference"]
 
 
-def reference(given: Given, update: Update) -> tuple[Tensor, Tensor]:
+def reference(operands: Operands, update: Update) -> tuple[Tensor, Tensor]:
     """Return (output, last) of the reference equations, differentiable any number of times."""
-    input, _, input_weight, bias, weight, parameters, _, lengths = given
-    state = initial_state(update, given)
+    input, _, input_weight, bias, weight, parameters, _, lengths = operands
+    state = initial_state(update, operands)
     drive = input if input_weight is None else input @ input_weight.mT
     if bias is not None:
         drive = drive + bias.unsqueeze(-2)
     if not isinstance(update, TimedUpdate):
         lives = None if lengths is None else active(lengths, drive).bool()
         return _unroll(update, drive, state, weight, parameters, lives)
-    hidden, (y, z), constants, spans = weight.shape[-2], state, parameters.unsqueeze(-2), live_spans(given)
+    hidden, (y, z), constants, spans = weight.shape[-2], state, parameters.unsqueeze(-2), effective_timespans(operands)
     W, W_z = weight[..., :hidden], weight[..., hidden:]
     if isinstance(update, Spans):
         spans = drive.new_ones(drive.shape[:-1]) if spans is None else spans
@@ -44,10 +44,10 @@ def _unroll(
     outputs, now, k = [], state.unbind(0), parameters.unsqueeze(-2).unbind(0)
     masks = [None] * len(drive) if lives is None else lives.unsqueeze(-1).unbind(0)
     for drive_n, mask in zip(drive.unbind(0), masks, strict=True):
-        after = update.step(drive_n, now, weight, k)
+        next_state = update.step(drive_n, now, weight, k)
         if mask is not None:
-            after = tuple(torch.where(mask, part, before) for part, before in zip(after, now, strict=True))
-        now = after
+            next_state = tuple(torch.where(mask, part, before) for part, before in zip(next_state, now, strict=True))
+        now = next_state
         outputs.append(now[0])
     return torch.stack(outputs), torch.stack(now)
 
@@ -83,10 +83,13 @@ def by_autograd(
 
 
 def _setup(ctx, inputs, output) -> None:
-    after, rest = After(*inputs[: len(After._fields)]), inputs[len(After._fields) :]
-    tensors, (_, ctx.update, *_, ctx.needs) = rest[: len(Given._fields)], rest[len(Given._fields) :]
+    backward_inputs, rest = (
+        BackwardInputs(*inputs[: len(BackwardInputs._fields)]),
+        inputs[len(BackwardInputs._fields) :],
+    )
+    tensors, (_, ctx.update, *_, ctx.needs) = rest[: len(Operands._fields)], rest[len(Operands._fields) :]
     ctx.count = len(inputs)
-    ctx.save_for_backward(after.grad_output, after.grad_last, *tensors)
+    ctx.save_for_backward(backward_inputs.grad_output, backward_inputs.grad_last, *tensors)
     ctx.set_materialize_grads(False)
 
 
@@ -106,7 +109,7 @@ def _gradients(ctx, *grads):
     with torch.enable_grad(), no_autocast(arguments[0].device.type):
         variables = [_variable(x) for x in (grad_output, grad_last, *arguments)]
         grads_given, arguments = variables[:2], variables[2:]
-        results = reference(Given._make([*arguments, lengths]), find_update(ctx.update))
+        results = reference(Operands._make([*arguments, lengths]), find_update(ctx.update))
         pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
         requested = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
         outputs, weights = zip(*pairs, strict=True)
@@ -117,7 +120,7 @@ def _gradients(ctx, *grads):
     computed = iter(second)
     for_output, for_last, *for_arguments = [None if x is None else next(computed) for x in variables]
     # None for the output and the trail: the gradient depends on them only through the arguments.
-    for_tensors = (*After(for_output, for_last, None, None), *for_arguments)  # pyright: ignore[reportArgumentType]
+    for_tensors = (*BackwardInputs(for_output, for_last, None, None), *for_arguments)  # pyright: ignore[reportArgumentType]
     return *for_tensors, *(None,) * (ctx.count - len(for_tensors))
 
 

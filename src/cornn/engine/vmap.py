@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor
 
-from cornn.engine.contract import After, Given, Gradients, wants_gradient
+from cornn.engine.contract import BackwardInputs, Gradients, Operands, wants_gradient
 from cornn.engine.op import LIBRARY, recurrence, recurrence_backward
 
 __all__: list[str] = []
 
 # Position of the group dimension in each tensor.
-_GIVEN = Given(input=1, state=1, input_weight=0, bias=0, weight=0, parameters=1, timespans=1, lengths=0)  # pyright: ignore
-_AFTER = After(grad_output=1, grad_last=1, output=1, trail=2)  # pyright: ignore
-_PASSED = (1, 1, 2)
-_GRADIENTS = _GIVEN[: len(Gradients._fields)]
+_OPERANDS = Operands(input=1, state=1, input_weight=0, bias=0, weight=0, parameters=1, timespans=1, lengths=0)  # pyright: ignore
+_BACKWARD_INPUTS = BackwardInputs(grad_output=1, grad_last=1, output=1, trail=2)  # pyright: ignore
+_FORWARD_RESULT = (1, 1, 2)
+_GRADIENTS = _OPERANDS[: len(Gradients._fields)]
 
 
 def _group(info, in_dims, tensors, places) -> list[Tensor | None]:
@@ -25,7 +25,7 @@ def _group(info, in_dims, tensors, places) -> list[Tensor | None]:
         elif tensor is not None:
             tensor = tensor.movedim(dim, place)
         grouped.append(tensor)
-    weight = Given(*grouped[-len(Given._fields) :]).weight
+    weight = Operands(*grouped[-len(Operands._fields) :]).weight
     if weight.dim() > 3:
         raise NotImplementedError("nested vmap over the recurrence is not supported: stack all models in one dimension")
     return grouped
@@ -37,17 +37,17 @@ def _dims(results: tuple[Tensor, ...], places) -> tuple[int | None, ...]:
 
 
 def _forward(info, in_dims, *arguments):
-    count = len(Given._fields)
-    grouped = _group(info, in_dims[:count], arguments[:count], _GIVEN)
+    count = len(Operands._fields)
+    grouped = _group(info, in_dims[:count], arguments[:count], _OPERANDS)
     backend, update, every, keep, precision = arguments[count:]
     # Whether a gradient is requested is known only without the wrappers of vmap.
     results = recurrence(*grouped, backend, update, every, keep or wants_gradient(grouped), precision)
-    return results, _dims(results, _PASSED)
+    return results, _dims(results, _FORWARD_RESULT)
 
 
 def _backward(info, in_dims, *arguments):
-    count = len(After._fields) + len(Given._fields)
-    grouped = _group(info, in_dims[:count], arguments[:count], _AFTER + _GIVEN)
+    count = len(BackwardInputs._fields) + len(Operands._fields)
+    grouped = _group(info, in_dims[:count], arguments[:count], _BACKWARD_INPUTS + _OPERANDS)
     results = recurrence_backward(*grouped, *arguments[count:])
     return results, _dims(results, _GRADIENTS)
 

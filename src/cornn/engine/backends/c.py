@@ -22,15 +22,15 @@ from cornn.engine import gemms
 from cornn.engine._buffer_pool import take_buffer
 from cornn.engine.backends import compiled
 from cornn.engine.contract import (
-    After,
-    Given,
+    BackwardInputs,
+    ForwardResult,
     Gradients,
     Needs,
-    Passed,
+    Operands,
     Problem,
     Request,
     Scales,
-    about_this_machine,
+    constant_when_traced,
     initial_state,
 )
 from cornn.engine.updates import Update
@@ -165,7 +165,7 @@ def usable(problem: Problem) -> tuple[bool, str]:
     return _usable_here(problem.dtype, problem.update)
 
 
-@about_this_machine
+@constant_when_traced
 def _usable_here(dtype: torch.dtype, update: Update) -> tuple[bool, str]:
     try:
         _find(dtype, update)
@@ -194,103 +194,105 @@ def _address(tensor: Tensor | None) -> int | None:
 
 def _call(
     passes: Passes,
-    given: Given,
+    operands: Operands,
     output: Tensor | None = None,
     trail: Tensor | None = None,
     last: Tensor | None = None,
-    after: tuple[Tensor | None, ...] = (None,) * 10,
+    backward_tensors: tuple[Tensor | None, ...] = (None,) * 10,
 ) -> tuple[Call, Any]:
     """Return a call with its sizes, tensors and workspace, and the objects that must live as long as the call.
 
     Args:
         passes: The functions that will be called.
-        given: The tensors, with a state.
+        operands: The tensors, with a state.
         output: Output of every step.
         trail: What the backward pass needs.
         last: The last state.
-        after: The tensors from `grad_output` to `sums`, for the backward pass.
+        backward_tensors: The tensors from `grad_output` to `sums`, for the backward pass.
     """
-    shape, rows, dtype = given.input.shape, given.weight.shape, given.input.dtype
+    shape, rows, dtype = operands.input.shape, operands.weight.shape, operands.input.dtype
     lengths = order = None
-    if given.lengths is not None:
-        lengths = given.lengths.to("cpu", torch.int64).contiguous()
+    if operands.lengths is not None:
+        lengths = operands.lengths.to("cpu", torch.int64).contiguous()
         order = lengths.argsort(dim=-1, descending=True, stable=True)
-    read = [_contiguous(x, dtype) for x in given[:-1]]
+    read = [_contiguous(x, dtype) for x in operands[:-1]]
     input, state, input_weight, bias, weight, parameters, timespans = map(_address, read)
     groups = rows[0] if len(rows) == 3 else 1
-    assert given.state is not None
+    assert operands.state is not None
     call = Call(
-        *(groups, shape[0], shape[-2], given.state.shape[-1], shape[-1], torch.get_num_threads()),
+        *(groups, shape[0], shape[-2], operands.state.shape[-1], shape[-1], torch.get_num_threads()),
         *(input, input_weight, bias, _address(trail), _address(output)),
         *(state, weight, parameters, timespans, _address(lengths), _address(order), _address(last)),
-        *map(_address, after),
+        *map(_address, backward_tensors),
     )
     workspace = torch.empty(passes.workspace(call), dtype=torch.uint8)
     call.workspace = workspace.data_ptr()
     return call, (read, lengths, order, workspace)
 
 
-def _needs_drives(update: Update, given: Given) -> bool:
+def _needs_drives(update: Update, operands: Operands) -> bool:
     """Return whether the drive is computed before the kernels run, as for updates whose drives share a product."""
-    return update.products < update.drives and (given.input_weight is not None or given.bias is not None)
+    return update.products < update.drives and (operands.input_weight is not None or operands.bias is not None)
 
 
-def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
+def forward(operands: Operands, request: Request, scales: Scales | None = None) -> ForwardResult:
     update, every, keep, _ = request
-    given = gemms.apply_scales(given, scales)
-    dtype, shape = given.input.dtype, given.input.shape[:-1]
-    state = initial_state(update, given)
+    operands = gemms.apply_scales(operands, scales)
+    dtype, shape = operands.input.dtype, operands.input.shape[:-1]
+    state = initial_state(update, operands)
     hidden = state.shape[-1]
-    given = given._replace(state=state)
-    if _needs_drives(update, given):
+    operands = operands._replace(state=state)
+    if _needs_drives(update, operands):
         drives = _empty((*shape, update.drives * hidden), dtype)
-        gemms.drive_(given, drives)
-        given = given._replace(input=drives, input_weight=None, bias=None)
+        gemms.drive_(operands, drives)
+        operands = operands._replace(input=drives, input_weight=None, bias=None)
     output = _empty((*shape, hidden) if keep or every else (0,), dtype)
     trail = take_buffer((update.trail, *shape, update.drives * hidden), dtype) if keep else None
     last = torch.empty(state.shape, dtype=dtype)
     passes = _find(dtype, update)
-    call, alive = _call(passes, given, output if keep or every else None, trail, last)
+    call, alive = _call(passes, operands, output if keep or every else None, trail, last)
     passes.forward(call)
     del alive
-    return Passed(output, last, trail)
+    return ForwardResult(output, last, trail)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
-    update, dtype = request.update, given.input.dtype
-    given = gemms.apply_scales(given, scales)
-    if _needs_drives(update, given):
+def backward(
+    operands: Operands, backward_inputs: BackwardInputs, request: Request, needs: Needs, scales: Scales | None = None
+) -> Gradients:
+    update, dtype = request.update, operands.input.dtype
+    operands = gemms.apply_scales(operands, scales)
+    if _needs_drives(update, operands):
         # Only the shape of the drives is needed.
-        driven = given._replace(input=after.trail[-1], input_weight=None, bias=None)
+        driven = operands._replace(input=backward_inputs.trail[-1], input_weight=None, bias=None)
         of_drives = needs._replace(input=True, input_weight=False, bias=False)
-        grads_of_drives = backward(driven, after, request, of_drives)
+        grads_of_drives = backward(driven, backward_inputs, request, of_drives)
         assert grads_of_drives.input is not None
         steps = gemms.StepGradients(
             grads_of_drives.input, grads_of_drives.state, grads_of_drives.parameters, grads_of_drives.timespans
         )
-        rest = gemms.gradients(given, after, steps, needs._replace(weight=False))
+        rest = gemms.gradients(operands, backward_inputs, steps, needs._replace(weight=False))
         return gemms.scale_(rest._replace(weight=grads_of_drives.weight), scales)
-    passes, state = _find(dtype, update), initial_state(update, given)
-    given = given._replace(state=state)
+    passes, state = _find(dtype, update), initial_state(update, operands)
+    operands = operands._replace(state=state)
 
     def fresh(like: Tensor | None, needed: bool) -> Tensor | None:
         return _empty(like.shape, dtype) if needed and like is not None else None
 
-    handed_out = needs.input and given.input_weight is None
-    grad_output, grad_last, output, trail = (_contiguous(x, dtype) for x in after)
+    handed_out = needs.input and operands.input_weight is None
+    grad_output, grad_last, output, trail = (_contiguous(x, dtype) for x in backward_inputs)
     assert trail is not None
     grad_drive = (_empty if handed_out else take_buffer)(trail.shape[1:], dtype)
     grad_state = torch.empty(state.shape, dtype=dtype)
-    grad_timespans = fresh(given.timespans, needs.timespans)
-    grad_input = fresh(given.input, needs.input and not handed_out)
-    grad_weight = fresh(given.weight, needs.weight)
-    grad_input_weight = fresh(given.input_weight, needs.input_weight)
-    grad_bias = fresh(given.bias, needs.bias)
+    grad_timespans = fresh(operands.timespans, needs.timespans)
+    grad_input = fresh(operands.input, needs.input and not handed_out)
+    grad_weight = fresh(operands.weight, needs.weight)
+    grad_input_weight = fresh(operands.input_weight, needs.input_weight)
+    grad_bias = fresh(operands.bias, needs.bias)
     sums = None
     if needs.parameters or needs.timespans:
         sums = torch.zeros(max(passes.coefficients, passes.parameters), *state.shape[1:], dtype=dtype)
     results = grad_drive, grad_state, grad_timespans, grad_input, grad_weight, grad_input_weight, grad_bias, sums
-    call, alive = _call(passes, given, output, trail, None, (grad_output, grad_last, *results))
+    call, alive = _call(passes, operands, output, trail, None, (grad_output, grad_last, *results))
     passes.backward(call)
     passes.weight_gradients(call)
     del alive

@@ -16,17 +16,17 @@ from torch import Tensor
 from cornn.engine import gemms
 from cornn.engine.backends import portable
 from cornn.engine.contract import (
-    After,
-    Given,
+    BackwardInputs,
+    ForwardResult,
     Gradients,
     Needs,
-    Passed,
+    Operands,
     Problem,
     Request,
     Scales,
     active,
+    effective_timespans,
     initial_state,
-    live_spans,
 )
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Update
@@ -87,7 +87,7 @@ def _capture(function: Callable[..., Any], options: tuple, inputs: dict[str, Ten
     key = function, options, device, stream, threading.get_ident(), shapes
     with _lock:
         if key not in _captured:
-            _captured[key] = _Captured(lambda **given: function(*options, **given), inputs)
+            _captured[key] = _Captured(lambda **operands: function(*options, **operands), inputs)
             if len(_captured) > KEPT:
                 _captured.popitem(last=False)
         _captured.move_to_end(key)
@@ -99,23 +99,23 @@ def _present(**tensors: Tensor | None) -> dict[str, Tensor]:
 
 
 def _forward(request: Request, *, trail, state, weight, parameters, spans=None):
-    given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
-    return portable.forward_steps(given, trail, request)
+    operands = Operands(trail[-1], state, None, None, weight, parameters, spans, None)
+    return portable.forward_steps(operands, trail, request)
 
 
-def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
-    given = gemms.apply_scales(given, scales)
-    steps, options = given.input.shape[0], (request,)
+def forward(operands: Operands, request: Request, scales: Scales | None = None) -> ForwardResult:
+    operands = gemms.apply_scales(operands, scales)
+    steps, options = operands.input.shape[0], (request,)
     if torch.cuda.is_current_stream_capturing() or steps < CHUNK:
-        return portable.forward(given, request)
+        return portable.forward(operands, request)
     update, every, keep, _ = request
-    given = given._replace(state=initial_state(update, given))
-    trail = gemms.start_trail(given, request)
+    operands = operands._replace(state=initial_state(update, operands))
+    trail = gemms.start_trail(operands, request)
     drive = trail[-1]
-    assert given.state is not None
-    state, spans = given.state, live_spans(given)
+    assert operands.state is not None
+    state, spans = operands.state, effective_timespans(operands)
     output = drive.new_empty((*drive.shape[:-1], state.shape[-1]) if keep or every else 0)
-    fixed = {"weight": given.weight, "parameters": given.parameters}
+    fixed = {"weight": operands.weight, "parameters": operands.parameters}
 
     def chunk(start: int) -> dict[str, Tensor]:
         """Return the inputs of the forward pass of the chunk from `start`."""
@@ -136,32 +136,34 @@ def forward(given: Given, request: Request, scales: Scales | None = None) -> Pas
                 chunk_output, state = _forward(*options, **chunk(start), **fixed)
             if keep or every:
                 output[part].copy_(chunk_output)
-        return Passed(output, state.clone(), trail if keep else None)
+        return ForwardResult(output, state.clone(), trail if keep else None)
 
 
 def _backward(
     update: Update, need_parameters: bool, need_timespans: bool, *,
     output, trail, state, weight, parameters, spans=None, grad_output=None, grad_last=None
 ) -> StepGradients:  # fmt: skip
-    given = Given(trail[-1], state, None, None, weight, parameters, spans, None)
-    after = After(grad_output, grad_last, output, trail)
-    return portable.backward_steps(given, after, update, need_parameters, need_timespans)
+    operands = Operands(trail[-1], state, None, None, weight, parameters, spans, None)
+    backward_inputs = BackwardInputs(grad_output, grad_last, output, trail)
+    return portable.backward_steps(operands, backward_inputs, update, need_parameters, need_timespans)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
-    given = gemms.apply_scales(given, scales)
-    steps = _backward_steps(given, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, steps, needs, scales)
+def backward(
+    operands: Operands, backward_inputs: BackwardInputs, request: Request, needs: Needs, scales: Scales | None = None
+) -> Gradients:
+    operands = gemms.apply_scales(operands, scales)
+    steps = _backward_steps(operands, backward_inputs, request.update, needs.parameters, needs.timespans)
+    return gemms.gradients(operands, backward_inputs, steps, needs, scales)
 
 
 def _backward_steps(
-    given: Given, after: After, update: Update, need_parameters: bool, need_timespans: bool
+    operands: Operands, backward_inputs: BackwardInputs, update: Update, need_parameters: bool, need_timespans: bool
 ) -> StepGradients:
-    grad_output, grad_last, output, trail = after
-    steps, state, spans = output.shape[0], initial_state(update, given), live_spans(given)
+    grad_output, grad_last, output, trail = backward_inputs
+    steps, state, spans = output.shape[0], initial_state(update, operands), effective_timespans(operands)
     options = update, need_parameters, need_timespans
     grad_state = torch.zeros_like(state) if grad_last is None else grad_last
-    fixed = {"weight": given.weight, "parameters": given.parameters}
+    fixed = {"weight": operands.weight, "parameters": operands.parameters}
 
     def chunk(start: int) -> dict[str, Tensor]:
         """Return the inputs of the backward pass of the chunk from `start`."""
@@ -182,7 +184,7 @@ def _backward_steps(
             run = _capture(_backward, options, {**chunk(0), **fixed})
             run.set(**fixed)
         drive = torch.empty_like(trail[-1])
-        for_parameters = torch.zeros_like(given.parameters) if need_parameters else None
+        for_parameters = torch.zeros_like(operands.parameters) if need_parameters else None
         for_spans = output.new_empty(output.shape[:-1]) if need_timespans else None
         for start in reversed(range(0, steps, CHUNK)):
             if run is not None and start + CHUNK <= steps:
@@ -197,6 +199,6 @@ def _backward_steps(
                 for_parameters += gradients.parameters
             if for_spans is not None and gradients.timespans is not None:
                 for_spans[part].copy_(gradients.timespans)
-        if for_spans is not None and given.lengths is not None:
-            for_spans *= active(given.lengths, output)
+        if for_spans is not None and operands.lengths is not None:
+            for_spans *= active(operands.lengths, output)
         return StepGradients(drive=drive, state=grad_state.clone(), parameters=for_parameters, timespans=for_spans)

@@ -11,17 +11,17 @@ from torch import Tensor
 
 from cornn.engine import gemms
 from cornn.engine.contract import (
-    After,
-    Given,
+    BackwardInputs,
+    ForwardResult,
     Gradients,
     Needs,
-    Passed,
+    Operands,
     Problem,
     Request,
     Scales,
     active,
+    effective_timespans,
     initial_state,
-    live_spans,
 )
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Update
@@ -33,19 +33,21 @@ def usable(problem: Problem) -> tuple[bool, str]:
     return True, "PyTorch operations"
 
 
-def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
-    given = gemms.apply_scales(given, scales)
-    given = given._replace(state=initial_state(request.update, given))
-    trail = gemms.start_trail(given, request)
-    output, last = forward_steps(given, trail, request)
-    return Passed(output, last, trail if request.keep else None)
+def forward(operands: Operands, request: Request, scales: Scales | None = None) -> ForwardResult:
+    operands = gemms.apply_scales(operands, scales)
+    operands = operands._replace(state=initial_state(request.update, operands))
+    trail = gemms.start_trail(operands, request)
+    output, last = forward_steps(operands, trail, request)
+    return ForwardResult(output, last, trail if request.keep else None)
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
-    given = gemms.apply_scales(given, scales)
-    whole = given._replace(state=initial_state(request.update, given))
-    steps = backward_steps(whole, after, request.update, needs.parameters, needs.timespans)
-    return gemms.gradients(given, after, steps, needs, scales)
+def backward(
+    operands: Operands, backward_inputs: BackwardInputs, request: Request, needs: Needs, scales: Scales | None = None
+) -> Gradients:
+    operands = gemms.apply_scales(operands, scales)
+    whole = operands._replace(state=initial_state(request.update, operands))
+    steps = backward_steps(whole, backward_inputs, request.update, needs.parameters, needs.timespans)
+    return gemms.gradients(operands, backward_inputs, steps, needs, scales)
 
 
 def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
@@ -58,10 +60,10 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor) -> None:
         total.baddbmm_(left, right)
 
 
-def _spans_and_masks(update: Update, given: Given) -> tuple[list[Tensor | None], list[Tensor | None]]:
+def _spans_and_masks(update: Update, operands: Operands) -> tuple[list[Tensor | None], list[Tensor | None]]:
     """Return a span and a mask per step, (batch, 1) each, or None; past its end a sequence has span 0 or is masked."""
-    live = live_spans(given)
-    nothing: list[Tensor | None] = [None] * given.input.shape[0]
+    live = effective_timespans(operands)
+    nothing: list[Tensor | None] = [None] * operands.input.shape[0]
     if live is None:
         return nothing, nothing
     if update.timed:
@@ -69,52 +71,52 @@ def _spans_and_masks(update: Update, given: Given) -> tuple[list[Tensor | None],
     return nothing, list(live.bool().unsqueeze(-1).unbind(0))
 
 
-def forward_steps(given: Given, trail: Tensor, request: Request) -> tuple[Tensor, Tensor]:
+def forward_steps(operands: Operands, trail: Tensor, request: Request) -> tuple[Tensor, Tensor]:
     """Run the steps; return the output and the last state.
 
     The last block of the trail is the drive, which the kept values overwrite. Without `keep` there is no other block.
-    `given` must have a state; its input and input weights are not used.
+    `operands` must have a state; its input and input weights are not used.
     """
     update, every, keep, _ = request
-    assert given.state is not None
-    drive, state = trail[-1], given.state.unbind(0)
+    assert operands.state is not None
+    drive, state = trail[-1], operands.state.unbind(0)
     steps, hidden = drive.shape[0], state[0].shape[-1]
-    blocks = [block.mT for block in given.weight.split(hidden, -1)]
-    parameters = given.parameters.unsqueeze(-2)
+    blocks = [block.mT for block in operands.weight.split(hidden, -1)]
+    parameters = operands.parameters.unsqueeze(-2)
     fixed = update.coefficients(parameters, None)
     step_ = update.portable.step_
-    spans, masks = _spans_and_masks(update, given)
+    spans, masks = _spans_and_masks(update, operands)
 
     # If the sequence is not kept, two buffers alternate.
     output = drive.new_empty((*drive.shape[:-1], hidden) if keep or every else 0)
     sequences = [output if keep or every else None, *(trail[:-1] if keep else [None] * (update.states - 1))]
-    afters = (
+    next_states = (
         (torch.empty_like(part), torch.empty_like(part)) * (steps // 2 + 1) if whole is None else whole.unbind(0)
         for part, whole in zip(state, sequences, strict=True)
     )
-    for pre, span, mask, *after in zip(drive.unbind(0), spans, masks, *afters, strict=False):
+    for pre, span, mask, *next_state in zip(drive.unbind(0), spans, masks, *next_states, strict=False):
         for part, block in zip(state, blocks, strict=True):
             _add_product_(pre, part, block)
-        step_(pre, state, fixed if span is None else update.coefficients(parameters, span), after)
+        step_(pre, state, fixed if span is None else update.coefficients(parameters, span), next_state)
         if mask is not None:
-            for part, before in zip(after, state, strict=True):
+            for part, before in zip(next_state, state, strict=True):
                 part.copy_(torch.where(mask, part, before))
-        state = after
+        state = next_state
     return output, torch.stack(tuple(state))
 
 
 def backward_steps(
-    given: Given, after: After, update: Update, need_parameters: bool, need_timespans: bool
+    operands: Operands, backward_inputs: BackwardInputs, update: Update, need_parameters: bool, need_timespans: bool
 ) -> StepGradients:
     """Return the gradients of the drive, the initial state, the parameters and the timespans."""
-    assert given.state is not None
-    grad_output, grad_last, output, trail = after
-    state, parameters = given.state, given.parameters.unsqueeze(-2)
+    assert operands.state is not None
+    grad_output, grad_last, output, trail = backward_inputs
+    state, parameters = operands.state, operands.parameters.unsqueeze(-2)
     steps, hidden = output.shape[0], output.shape[-1]
     fixed, adjoint_ = update.coefficients(parameters, None), update.portable.adjoint_
     sequences = [whole.unbind(0) for whole in (output, *trail[:-1])]
     states = list(zip(*((first, *rest) for first, rest in zip(state, sequences, strict=True)), strict=True))
-    spans, masks = _spans_and_masks(update, given)
+    spans, masks = _spans_and_masks(update, operands)
     grad_outputs = [None] * steps if grad_output is None else grad_output.unbind(0)
 
     # The gradients of all states side by side need one product only.
@@ -149,15 +151,15 @@ def backward_steps(
             assert for_span is not None
             grad_spans.append(for_span.sum(-1))
         shared = delta if update.products == update.drives else delta.unflatten(-1, (-1, hidden)).sum(-2)
-        _add_product_(whole, shared, given.weight)
+        _add_product_(whole, shared, operands.weight)
         if beyond is not None:
             whole += beyond
 
     if sums is not None and spans[0] is None:
         totals = update.parameter_gradients(parameters, None, sums)[0]
     for_timespans = torch.stack(grad_spans[::-1]) if need_timespans else None
-    if for_timespans is not None and given.lengths is not None:
-        for_timespans *= active(given.lengths, output)
+    if for_timespans is not None and operands.lengths is not None:
+        for_timespans *= active(operands.lengths, output)
     return StepGradients(
         drive=grad_drive,
         state=torch.stack(gradient),

@@ -67,10 +67,10 @@ class Spans(TimedUpdate):
     ) -> tuple[Sequence[Tensor], Tensor]:
         """Turn gradients of the losses into those of the parameters and of the span, not yet summed."""
         shape = gradient[0].shape
-        given = (*parameters.unbind(0), parameters.new_ones(1) if span is None else span)
+        operands = (*parameters.unbind(0), parameters.new_ones(1) if span is None else span)
         *terms, for_span = pull_back(
             lambda *values: tuple(find_losses(Spectrum(*values[:-1]), values[-1])),
-            [x.expand(shape) for x in given],
+            [x.expand(shape) for x in operands],
             gradient,
         )
         return terms, for_span

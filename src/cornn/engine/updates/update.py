@@ -231,8 +231,8 @@ def pull_back(
 
 
 def _adjoint_by_autograd_(update: Update, gradient, kept, before, after, k, delta, sums) -> None:
-    given = (*kept.chunk(update.drives, -1), *before, *(x.expand(gradient[0].shape) for x in k))
-    terms = pull_back(lambda *values: _parts(update.reference(*values)), given, gradient)
+    operands = (*kept.chunk(update.drives, -1), *before, *(x.expand(gradient[0].shape) for x in k))
+    terms = pull_back(lambda *values: _parts(update.reference(*values)), operands, gradient)
     for out, term in zip((*delta.chunk(update.drives, -1), *gradient), terms, strict=False):
         out.copy_(term)
     if sums is not None:
@@ -244,11 +244,11 @@ def check_reference(update: Update) -> None:
     """Raise ValueError unless the reference is a function of its arguments that returns one new tensor per state."""
     batch, hidden, random = 2, 3, torch.Generator().manual_seed(0)
     blocks = (*update.pre, *update.state)
-    given = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
-    given += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
-    before = [x.clone() for x in given]
+    operands = [torch.rand(batch, hidden, generator=random, dtype=torch.float64) for _ in blocks]
+    operands += [torch.full((1, hidden), value, dtype=torch.float64) for value in update.parameters.values()]
+    before = [x.clone() for x in operands]
     with torch.enable_grad():
-        results = update.reference(*given)
+        results = update.reference(*operands)
     parts = results if isinstance(results, tuple | list) else (results,)
     if len(parts) != len(update.state) or not all(isinstance(part, Tensor) for part in parts):
         kinds = ", ".join(type(part).__name__ for part in parts)
@@ -262,17 +262,17 @@ def check_reference(update: Update) -> None:
                 f"the reference of the update {update.name!r} returns {name} of shape {tuple(part.shape)} for states "
                 f"of shape {(batch, hidden)}: it must have one value per sequence and neuron"
             )
-        if part.dtype != given[0].dtype:
+        if part.dtype != operands[0].dtype:
             raise ValueError(
                 f"the reference of the update {update.name!r} returns {name} as {part.dtype} for arguments of "
-                f"{given[0].dtype}: keep the type of the arguments"
+                f"{operands[0].dtype}: keep the type of the arguments"
             )
         if part.requires_grad:
             raise ValueError(
                 f"the reference of the update {update.name!r} computes {name} from a tensor that is trained, but not "
                 "an argument, so it would get no gradient: make it one of the parameters"
             )
-    for name, x, old in zip((*blocks, *update.parameters), given, before, strict=True):
+    for name, x, old in zip((*blocks, *update.parameters), operands, before, strict=True):
         if not torch.equal(x, old):
             raise ValueError(f"the reference of the update {update.name!r} changes {name} in place: return new tensors")
     # The backward pass calls it again; other random numbers would give wrong gradients. Many values show rare ones.

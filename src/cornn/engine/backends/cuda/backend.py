@@ -43,13 +43,23 @@ from cornn.engine.backends.cuda.layout import (
     tensor_plan,
 )
 from cornn.engine.backends.cuda.weights import gradient_by_pieces, has_pieces, is_small, weight_gradients
-from cornn.engine.contract import After, Given, Gradients, Needs, Passed, Problem, Request, Scales, about_this_machine
+from cornn.engine.contract import (
+    BackwardInputs,
+    ForwardResult,
+    Gradients,
+    Needs,
+    Operands,
+    Problem,
+    Request,
+    Scales,
+    constant_when_traced,
+)
 from cornn.engine.gemms import StepGradients
 from cornn.engine.updates import Oscillator, Spans, TimedUpdate, Update
 
 __all__ = ["backward", "backward_steps", "forward", "kernel_kind", "makes_drive", "run_kernel", "usable"]
 
-LEAST, LEAST_OF_OTHERS = (7, 5), (8, 0)
+MIN_CAPABILITY, MIN_CAPABILITY_OF_OTHERS = (7, 5), (8, 0)
 """Smallest compute capability of the block kernels in exact fp32, and of all others."""
 ACTIVATIONS = ("tanh", "identity", "relu", "duffing")
 """Activations that kernels/activation.cuh defines, in capitals."""
@@ -80,10 +90,10 @@ def usable(problem: Problem) -> tuple[bool, str]:
     return _usable_there(problem.device.index, problem.hidden, problem.precision)
 
 
-@about_this_machine
+@constant_when_traced
 def _usable_there(index: int | None, hidden: int, precision: str) -> tuple[bool, str]:
-    least = LEAST if hidden <= BLOCK_SIZES[-1] and precision == "exact" else LEAST_OF_OTHERS
-    if reason := explain_unusable(index, least):
+    minimum = MIN_CAPABILITY if hidden <= BLOCK_SIZES[-1] and precision == "exact" else MIN_CAPABILITY_OF_OTHERS
+    if reason := explain_unusable(index, minimum):
         return False, reason
     kernels = "one fused kernel forward and one backward"
     if precision != "exact" and (hidden <= TENSOR_SIZES[-1] or _grid(index, hidden, 1, precision)):
@@ -209,19 +219,19 @@ def _prepare_grid(
     return prepare(f"grid_{direction}.cu", direction, macros, device, blocks, layout.threads, shared, cooperative=True)
 
 
-def _run_grid(prepared: Launch, layout: GridPlan, given: Given, arguments: list, groups: int, batch: int) -> None:
+def _run_grid(prepared: Launch, layout: GridPlan, operands: Operands, arguments: list, groups: int, batch: int) -> None:
     """Run a kernel in launches of as many sequences as fit on the device."""
     for group in range(groups):
         for begin in range(0, batch, layout.sequences * layout.teams):
             teams = min(layout.teams, -(-(batch - begin) // layout.sequences))
-            values = given.input.new_zeros(teams * layout.values)
+            values = operands.input.new_zeros(teams * layout.values)
             counters = torch.zeros(32 * teams, dtype=torch.int32, device=values.device)
             launch(prepared._replace(blocks=layout.bands * teams), [*arguments, values, counters, group, begin])
 
 
 def run_kernel(
     direction: str,
-    given: Given,
+    operands: Operands,
     first: Sequence[Tensor | None],
     then: Sequence[Tensor | int | None],
     request: Request,
@@ -234,7 +244,7 @@ def run_kernel(
 
     Args:
         direction: "forward" or "backward".
-        given: The tensors of the recurrence.
+        operands: The tensors of the recurrence.
         first: Arguments of this kernel before those that all kernels share.
         then: Arguments of this kernel after them.
         request: The options of the call.
@@ -243,7 +253,7 @@ def run_kernel(
         scales: Scales of R, and with `makes_drive` of V and b. Only block kernels support them.
     """
     update, _, _, precision = request
-    input, state, input_weight, bias, weight, parameters, timespans, lengths = given
+    input, state, input_weight, bias, weight, parameters, timespans, lengths = operands
     shape, spans = input.shape, timespans is not None
     hidden = weight.shape[-2] // update.products
     size = shape[1] if len(shape) == 4 else 1, shape[-2], hidden
@@ -271,7 +281,7 @@ def run_kernel(
         if direction == "forward":
             arguments.append(None if state is None else make_plain(state[0] @ weight[..., :hidden].mT))
         prepared = _prepare_grid(direction, update, spans, for_parameters, device, grid)
-        _run_grid(prepared, grid, given, arguments, *size[:2])
+        _run_grid(prepared, grid, operands, arguments, *size[:2])
         return
     features = shape[-1] if makes_drive else 0
     scaled = scales is not None
@@ -291,39 +301,39 @@ def _multiplies_scales(hidden: int, precision: str) -> bool:
     return hidden <= BLOCK_SIZES[-1] and precision == "exact"
 
 
-def forward(given: Given, request: Request, scales: Scales | None = None) -> Passed:
+def forward(operands: Operands, request: Request, scales: Scales | None = None) -> ForwardResult:
     update, every, keep, precision = request
-    (*shape, features), hidden = given.input.shape, given.weight.shape[-2] // update.products
-    spans = given.timespans is not None
-    own_drive = given.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
+    (*shape, features), hidden = operands.input.shape, operands.weight.shape[-2] // update.products
+    spans = operands.timespans is not None
+    own_drive = operands.input_weight is not None and makes_drive(update, hidden, features, spans, precision)
     if scales is not None:
         block = _multiplies_scales(hidden, precision)
-        given = gemms.apply_scales(given, scales, drive=not own_drive, weight=not block)
+        operands = gemms.apply_scales(operands, scales, drive=not own_drive, weight=not block)
         scales = scales if block else None
     if not own_drive:
-        trail = gemms.start_trail(given, request)
+        trail = gemms.start_trail(operands, request)
     else:
-        trail = given.input.new_empty(update.trail, *shape, update.drives * hidden) if keep else None
-    output = given.input.new_empty((*shape, hidden) if keep or every else 0)
-    last = given.input.new_empty(update.states, *shape[1:], hidden)
+        trail = operands.input.new_empty(update.trail, *shape, update.drives * hidden) if keep else None
+    output = operands.input.new_empty((*shape, hidden) if keep or every else 0)
+    last = operands.input.new_empty(update.states, *shape[1:], hidden)
     results = (
         None if trail is None else trail[-1],
         trail[0] if trail is not None and keep and update.states == 2 else None,
         output if keep or every else None,
         last,
     )
-    run_kernel("forward", given, results, (keep,), request, makes_drive=own_drive, scales=scales)
-    return Passed(output, last, trail if keep else None)
+    run_kernel("forward", operands, results, (keep,), request, makes_drive=own_drive, scales=scales)
+    return ForwardResult(output, last, trail if keep else None)
 
 
 def backward_steps(
-    given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None
+    operands: Operands, backward_inputs: BackwardInputs, request: Request, needs: Needs, scales: Scales | None = None
 ) -> StepGradients:
     """Return the gradients of the drive, the initial state, the parameters and the timespans.
 
     scales: Scales of R, by which the kernel multiplies. Only block kernels support them.
     """
-    grad_output, grad_last, output, trail = map(make_plain, after)
+    grad_output, grad_last, output, trail = map(make_plain, backward_inputs)
     assert output is not None
     assert trail is not None
     need = needs.parameters or needs.timespans
@@ -331,11 +341,11 @@ def backward_steps(
     grad_drive = output.new_empty(trail.shape[1:])
     grad_state = output.new_empty(request.update.states, *places) if needs.state else None
     # One term per neuron and sequence, summed below in a fixed order.
-    terms = output.new_empty(len(given.parameters), *places) if need else None
+    terms = output.new_empty(len(operands.parameters), *places) if need else None
     for_spans = torch.empty_like(output) if needs.timespans else None
     read = (grad_output, grad_last, trail[-1], trail[0], output)
     results = (grad_drive, grad_state, terms, for_spans)
-    run_kernel("backward", given, read, results, request, for_parameters=need, scales=scales)
+    run_kernel("backward", operands, read, results, request, for_parameters=need, scales=scales)
     return StepGradients(
         grad_drive,
         grad_state,
@@ -344,17 +354,26 @@ def backward_steps(
     )
 
 
-def backward(given: Given, after: After, request: Request, needs: Needs, scales: Scales | None = None) -> Gradients:
-    block = _multiplies_scales(after.output.shape[-1], request.precision)
-    given = gemms.apply_scales(given, scales, drive=needs.input, weight=not block)
-    steps = backward_steps(given, after, request, needs, scales if block else None)
-    if needs.weight and is_small(given, after, request.update.drives):
-        weights = weight_gradients(steps.drive, given, after, needs, scales)
-        rest = gemms.gradients(given, after, steps, needs._replace(input_weight=False, bias=False, weight=False))
+def backward(
+    operands: Operands, backward_inputs: BackwardInputs, request: Request, needs: Needs, scales: Scales | None = None
+) -> Gradients:
+    block = _multiplies_scales(backward_inputs.output.shape[-1], request.precision)
+    operands = gemms.apply_scales(operands, scales, drive=needs.input, weight=not block)
+    steps = backward_steps(operands, backward_inputs, request, needs, scales if block else None)
+    if needs.weight and is_small(operands, backward_inputs, request.update.drives):
+        weights = weight_gradients(steps.drive, operands, backward_inputs, needs, scales)
+        rest = gemms.gradients(
+            operands, backward_inputs, steps, needs._replace(input_weight=False, bias=False, weight=False)
+        )
         return Gradients(rest.input, rest.state, *weights, rest.parameters, rest.timespans)
-    rounded = request.precision == "bf16" and after.output.shape[-1] > BLOCK_SIZES[-1]
-    if needs.weight and not rounded and has_pieces(given, after) and prefers_pieces(steps.drive.device.index):
-        weight = gradient_by_pieces(steps.drive, given, after, scales)
-        rest = gemms.gradients(given, after, steps, needs._replace(weight=False), scales)
+    rounded = request.precision == "bf16" and backward_inputs.output.shape[-1] > BLOCK_SIZES[-1]
+    if (
+        needs.weight
+        and not rounded
+        and has_pieces(operands, backward_inputs)
+        and prefers_pieces(steps.drive.device.index)
+    ):
+        weight = gradient_by_pieces(steps.drive, operands, backward_inputs, scales)
+        rest = gemms.gradients(operands, backward_inputs, steps, needs._replace(weight=False), scales)
         return rest._replace(weight=weight)
-    return gemms.gradients(given, after, steps, needs, scales, rounded)
+    return gemms.gradients(operands, backward_inputs, steps, needs, scales, rounded)

@@ -31,16 +31,15 @@ class Launch(NamedTuple):
     cooperative: bool = False  # whether all blocks must run at the same time
 
 
-def explain_unusable(device: int | None, least: tuple[int, int] = (8, 0)) -> str | None:
-    """Return why a device cannot run kernels that need a compute capability of `least`, or None if it can."""
+def explain_unusable(device: int | None, minimum: tuple[int, int] = (8, 0)) -> str | None:
+    """Return why a device cannot run kernels that need a compute capability of `minimum`, or None if it can."""
     if reason := nvrtc.explain_missing():
         return reason
     capability = torch.cuda.get_device_capability(device)
-    if capability >= least:
+    if capability >= minimum:
         return None
-    return (
-        f"it needs compute capability {least[0]}.{least[1]} or newer, this device has {capability[0]}.{capability[1]}"
-    )
+    needed, present = (".".join(map(str, numbers)) for numbers in (minimum, capability))
+    return f"it needs compute capability {needed} or newer, this device has {present}"
 
 
 def prepare(

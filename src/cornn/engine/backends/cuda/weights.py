@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cornn.engine.backends.cuda.launch import Launch, launch, make_plain, prepare
-from cornn.engine.contract import After, Given, Needs, Scales
+from cornn.engine.contract import BackwardInputs, Needs, Operands, Scales
 
 __all__ = ["gradient_by_pieces", "has_pieces", "is_small", "weight_gradients"]
 
@@ -24,12 +24,12 @@ LARGEST = 500_000_000
 """Maximum number of multiply-adds for which the kernel is used. With more, cuBLAS is faster despite its launches."""
 
 
-def is_small(given: Given, after: After, drives: int) -> bool:
+def is_small(operands: Operands, backward_inputs: BackwardInputs, drives: int) -> bool:
     """Return whether the kernel applies: one model, one drive per neuron, few multiply-adds."""
-    shape = after.output.shape
-    if given.input_weight is None or len(shape) != 3 or drives != 1 or given.weight.shape[0] != shape[2]:
+    shape = backward_inputs.output.shape
+    if operands.input_weight is None or len(shape) != 3 or drives != 1 or operands.weight.shape[0] != shape[2]:
         return False
-    columns = given.weight.shape[1] + given.input.shape[-1] + 1
+    columns = operands.weight.shape[1] + operands.input.shape[-1] + 1
     return 0 < shape[0] * shape[1] * shape[2] * columns <= LARGEST
 
 
@@ -51,15 +51,15 @@ def _prepare(device: int, rows: int, hidden: int, columns: int) -> tuple[Launch,
 
 
 def weight_gradients(
-    drive: Tensor, given: Given, after: After, needs: Needs, scales: Scales | None
+    drive: Tensor, operands: Operands, backward_inputs: BackwardInputs, needs: Needs, scales: Scales | None
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Return the gradients of V, b and R, times their scales, from the gradient of the drive; None if not needed."""
     steps, batch, hidden = drive.shape
-    features, width = given.input.shape[-1], given.weight.shape[1]
+    features, width = operands.input.shape[-1], operands.weight.shape[1]
     partial, total, parts, each = _prepare(drive.device.index, steps * batch, hidden, width + features + 1)
     sums = drive.new_empty(parts * hidden * (width + features + 1))
     sizes = hidden, features, width // hidden
-    tensors = (drive, after.output, after.trail, given.state, given.input)
+    tensors = (drive, backward_inputs.output, backward_inputs.trail, operands.state, operands.input)
     launch(partial, [*map(make_plain, tensors), sums, steps * batch, batch, *sizes, each])
     gradients = (
         drive.new_empty(width * hidden).view(hidden, width) if needs.weight else None,
@@ -87,10 +87,10 @@ LARGEST_SUMS = 1 << 25
 _STAGE_CYCLES, _SUM_CYCLES = 2600, 0.004
 
 
-def has_pieces(given: Given, after: After) -> bool:
+def has_pieces(operands: Operands, backward_inputs: BackwardInputs) -> bool:
     """Return whether the kernel with products of pieces applies: one model, one drive per neuron, many neurons."""
-    shape = after.output.shape
-    if len(shape) != 3 or given.weight.shape[0] != shape[2] or after.trail.shape[-1] != shape[2]:
+    shape = backward_inputs.output.shape
+    if len(shape) != 3 or operands.weight.shape[0] != shape[2] or backward_inputs.trail.shape[-1] != shape[2]:
         return False
     return shape[2] >= SMALLEST and shape[2] % 4 == 0 and 0 < shape[0] * shape[1] < 2**31
 
@@ -123,13 +123,15 @@ def split_rows(rows: int, tiles: int, values: int, multiprocessors: int) -> tupl
     return -(-rows // each), each
 
 
-def gradient_by_pieces(drive: Tensor, given: Given, after: After, scales: Scales | None) -> Tensor:
+def gradient_by_pieces(
+    drive: Tensor, operands: Operands, backward_inputs: BackwardInputs, scales: Scales | None
+) -> Tensor:
     """Return the gradient of R, times its scale, from the gradient of the drive."""
     steps, batch, hidden = drive.shape
-    width = given.weight.shape[1]
+    width = operands.weight.shape[1]
     partial, total, parts, each = _prepare_pieces(drive.device.index, steps * batch, hidden, width // hidden)
     sums = drive.new_empty(parts * hidden * width)
-    tensors = (drive, after.output, after.trail, given.state)
+    tensors = (drive, backward_inputs.output, backward_inputs.trail, operands.state)
     launch(partial, [*map(_align, tensors), sums, steps * batch, batch, hidden, width // hidden, each])
     weight = drive.new_empty(width * hidden).view(hidden, width)
     launch(total, [sums, weight, None if scales is None else _align(scales.weight), parts, hidden * width])
