@@ -16,7 +16,7 @@ from cornn.lab.report import intervals
 
 __all__ = ["ContestResult", "ModelResult", "read", "title"]
 
-FIRST = ("adding-500", "adding-500-beta2", "adding-500-long", "adding-2000", "adding-2000-long", "adding-5000")
+FIRST = tuple(f"adding-{length}{kind}" for length in (500, 2000, 5000) for kind in ("", "-beta2", "-long"))
 """Contests that are listed first, in this order."""
 
 CONTEST_ENTRIES = ("contest", "task", "unit", "trial", "final", "hidden_size", "better", "machines", "models")
