@@ -155,8 +155,12 @@ def psmnist_seeds() -> str:
 
 
 def ablation() -> str:
-    """Test accuracy over the grid of gamma and epsilon."""
-    epochs, grid = coverage.ablation_grid(tables.group_runs(RESULTS, "noisy-cifar10"))
+    """Test accuracy over the grids of gamma and epsilon, one table per number of epochs."""
+    grids = coverage.ablation_grids(tables.group_runs(RESULTS, "noisy-cifar10"))
+    return "\n\n".join(_write_grid(epochs, grid) for epochs, grid in grids.items())
+
+
+def _write_grid(epochs: int, grid: dict[tuple[float, float], list[float]]) -> str:
     gammas, epsilons = (sorted({point[i] for point in grid}) for i in (0, 1))
     lines = [
         f"| test accuracy after {epochs} epochs | " + " | ".join(f"epsilon {value:g}" for value in epsilons) + " |",

@@ -43,7 +43,7 @@ class CompareCommand:
     final: int | None = None
     """Length of the final runs. Default: the contest's."""
     seeds: int | None = None
-    """Number of final runs per model. Default: 3."""
+    """Number of final runs per model. Default: the contest's, mostly 3."""
     budget_seconds: float | None = None
     """Time limit: no trial is started that would exceed it, and final runs are saved to be resumed later."""
     results: Path = Path("results")

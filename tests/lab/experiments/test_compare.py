@@ -35,6 +35,7 @@ def run(contest: Contest, folder: Path, data=None, **options) -> dict:
 
 
 def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
+    one_seed = ("adding-2000-long", "adding-5000-long")  # their runs are long
     # Those of the paper's table of HAR-2.
     sizes = {"cornn": 64, "fastrnn": 80, "fastgrnn": 80, "antisymmetric": 120, "lstm": 64, "gru": 75, "incremental": 64}
     for contest in CONTESTS.values():
@@ -43,7 +44,7 @@ def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
             values = [experiment.values(trial) for trial in range(4)]
             assert len({str(one) for one in values}) == 4
             assert values == [experiment.values(trial) for trial in range(4)]
-            assert experiment.seeds == (1, 2, 3)
+            assert experiment.seeds == ((1,) if contest.name in one_seed else (1, 2, 3))
             for one in values:
                 assert 1e-4 <= one["learning_rate"] <= 3e-2
                 trial, final = experiment.trial_config(one), experiment.run_config(one, 1)

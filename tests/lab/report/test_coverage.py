@@ -8,7 +8,7 @@ import pytest
 
 import cornn
 from cornn.lab.recipes import PUBLISHED
-from cornn.lab.report import comparison, tables
+from cornn.lab.report import comparison, coverage, tables
 from cornn.lab.report.coverage import (
     _compare_lorenz,
     _cover_adding,
@@ -16,7 +16,7 @@ from cornn.lab.report.coverage import (
     _describe_rank,
     _describe_solved,
     _variant,
-    ablation_grid,
+    ablation_grids,
     items,
 )
 from cornn.lab.report.coverage_items import MEANINGS
@@ -85,10 +85,10 @@ def test_the_note_on_the_random_search_has_its_numbers_of_trials(found):
     assert "HAR-2 repeated with 48 trials of 50 epochs; adding at length 500 with 24 trials of 1,500 steps" in note
 
 
-def test_the_grid_has_one_length_of_training():
-    epochs, grid = ablation_grid(tables.group_runs(ROOT / "results", "noisy-cifar10"))
-    assert grid
-    assert epochs is not None
+def test_a_grid_has_one_length_of_training():
+    grids = ablation_grids(tables.group_runs(ROOT / "results", "noisy-cifar10"))
+    assert len(grids[8]) == 25
+    assert all(len(tests) == 1 for tests in grids[8].values())
 
 
 def _describe_adding(contest):
@@ -114,11 +114,23 @@ def test_a_contest_without_the_papers_cornn_is_an_error(describe, change, lackin
 
 
 @pytest.mark.parametrize("task", ["smnist", "psmnist"])
-def test_the_grid_has_one_number_of_neurons(task):
-    """The recipes for 128 and 256 neurons have other constants, and are no grid."""
+def test_runs_of_two_recipes_are_no_grid(task):
+    """The recipes for 128 and 256 neurons have other constants."""
     found = [group for group in tables.group_runs(ROOT / "results", task) if group.model == "cornn"]
     assert {128, 256} <= {group.units for group in found}
-    assert len(ablation_grid(found)[1]) == 1
+    assert not ablation_grids(found)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "best", "status"),
+    [(8, 20.0, "other budget"), (120, 20.0, "differs"), (120, 12.0, "confirmed")],
+)
+def test_the_status_of_the_ablation_follows_its_longest_grid(epochs, best, status, monkeypatch):
+    short, longest = {(1.0, 5.0): [10.0], (1.0, 8.0): [50.0]}, {(1.0, 5.0): [5.0], (1.0, 8.0): [best]}
+    monkeypatch.setattr(coverage, "ablation_grids", lambda groups: {4: short, epochs: longest})
+    item = coverage._ablation([])
+    assert item.status == status
+    assert "2 points after 4 epochs: 10.0 to 50.0 %" in item.note
 
 
 def test_a_variant_is_compared_with_runs_that_differ_in_one_setting_only():
