@@ -96,7 +96,8 @@ def test_the_api_has_every_setting_of_the_estimators():
         places = {model: f"cornn.estimators.{model.__name__}"}
         places |= {base: f"{base.__module__}.{base.__qualname__}" for base in model.__mro__[1:]}
         text = "\n".join(base.__doc__ or "" for base, name in places.items() if f"::: {name}\n" in page)
-        assert [name for name in model().get_params() if not re.search(rf"^ +{name}: ", text, re.MULTILINE)] == [], model
+        missing = [name for name in model().get_params() if not re.search(rf"^ +{name}: ", text, re.MULTILINE)]
+        assert missing == [], model
 
 
 def test_links_of_the_readme_hold():
