@@ -7,6 +7,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from forecast_series import KINDS
+
+from cornn.lab.report.intervals import mean_interval
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 METHODS = ("pool", "ETS", "ridge on lags", "seasonal naive", "last value")
 WITHOUT = "pool without oscillators"
@@ -87,6 +91,32 @@ def seasonal() -> str:
         ]
         lines.append(f"| {name} | {len(rows)} | " + " | ".join(wins) + " |")
     return "\n".join(lines)
+
+
+def differences() -> str:
+    """The error of the pool compared with each rival, in percent, with 95 % intervals."""
+    record = _record()
+    if record is None:
+        return "There is no record yet."
+    rivals = ("seasonal naive", "ETS", "ridge on lags", WITHOUT)
+    generated = [rows for kind, rows in _kinds(record).items() if kind in KINDS]
+    public = [[row] for kind, rows in _kinds(record).items() if kind not in KINDS for row in rows]
+    lines = [
+        "| error of the pool, mean over | " + " | ".join(f"minus {rival}" for rival in rivals) + " |",
+        "| --- |" + " ---: |" * len(rivals),
+    ]
+    for name, groups in ((f"{len(generated)} generated kinds", generated), (f"{len(public)} public series", public)):
+        cells = [_change([math.log(_ratio(rows, "pool") / _ratio(rows, rival)) for rows in groups]) for rival in rivals]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _change(logs: list[float]) -> str:
+    """Write a mean change of the error and its 95 % interval, in percent, from logarithms of ratios."""
+    interval = mean_interval(logs)
+    assert interval is not None
+    middle, low, high = (100 * math.expm1(value) for value in (mean(logs), interval.low, interval.high))
+    return f"{middle:+.1f} % [{low:+.1f}, {high:+.1f}]"
 
 
 def coverage() -> str:
@@ -171,6 +201,7 @@ def ideas() -> str:
 TABLES = {
     "forecast-ideas": ideas,
     "forecast-scores": scores,
+    "forecast-differences": differences,
     "forecast-seasonal": seasonal,
     "forecast-coverage": coverage,
     "forecast-members": members,

@@ -86,6 +86,20 @@ def test_arguments_of_the_layer_are_a_list(site):
     assert re.search(r'<li class="doc-section-item field-body">\s*<b><code>damping</code></b>', site["api.html"])
 
 
+def test_the_api_has_every_setting_of_the_estimators():
+    """A setting is described by the class that has it, or by a base class on the same page."""
+    pytest.importorskip("sklearn")
+    from cornn import estimators
+
+    page = (ROOT / "docs/api-estimators.md").read_text(encoding="utf8")
+    for model in (estimators.CoRNNClassifier, estimators.CoRNNRegressor, estimators.CoRNNForecaster):
+        places = {model: f"cornn.estimators.{model.__name__}"}
+        places |= {base: f"{base.__module__}.{base.__qualname__}" for base in model.__mro__[1:]}
+        text = "\n".join(base.__doc__ or "" for base, name in places.items() if f"::: {name}\n" in page)
+        missing = [name for name in model().get_params() if not re.search(rf"^ +{name}: ", text, re.MULTILINE)]
+        assert missing == [], model
+
+
 def test_links_of_the_readme_hold():
     for target in re.findall(r"\]\(\s*([^)#\s]+)", README):
         assert target.startswith("https://") or (ROOT / target).exists(), target

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -69,6 +70,33 @@ def test_places_in_the_comparison_have_their_budget(tables, monkeypatch):
         "| neither | 1,500 steps | solved by 0 of 2 seeds | none |",
     ]
     assert " leads in 1 of 4 comparisons at equal tuning, and shares the lead in 1." in module.leads()
+
+
+def test_an_error_that_is_not_shown_to_be_smaller_is_said(tables, monkeypatch):
+    """A lower mean is no lead if the interval of the difference includes 0."""
+    module = tables("headline_tables")
+
+    def contest(name, ours, gru):
+        record = {"better": "lower", "solved": 0.01, "final": 10, "unit": "steps"}
+        entries = {
+            model: {"finals": [{"test": value, "steps": 10} for value in values], "trials": []}
+            for model, values in (("cornn-memory", ours), ("gru", gru))
+        }
+        rows = tuple(comparison.ModelResult(model, entry, record) for model, entry in entries.items())
+        return comparison.ContestResult(name, record, rows, ())
+
+    found = [
+        contest("adding-500", [0.0020, 0.0021, 0.0022], [0.0060, 0.0061, 0.0062]),
+        contest("adding-2000", [0.0020, 0.0021, 0.0022], [0.0010, 0.0025, 0.0040]),
+    ]
+    monkeypatch.setattr(module.comparison, "read", lambda results: found)
+    assert module._find_shorter_lengths() == ", and at 2,000 steps [our error is no smaller](docs/rivals.md)"
+
+
+def test_changes_of_forecasts_have_intervals(tables):
+    change = tables("forecast_tables")._change
+    assert change([math.log(0.9), math.log(0.9), math.log(0.9)]) == "-10.0 % [-10.0, -10.0]"
+    assert change([math.log(0.8), math.log(0.9), math.log(1.1)]) == "-7.5 % [-38.0, +38.0]"
 
 
 def test_tables_are_those_of_the_records(monkeypatch, capsys):

@@ -348,7 +348,11 @@ class CoRNNCell(nn.Module):
         backend: str,
         precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run all steps. Returns the output of every step (possibly empty if not `every`), and the last y and z."""
+        """Run all steps.
+
+        Returns:
+            The output of every step, possibly empty if not `every`, and the last y and z.
+        """
         if timespans is None or not self.default_constants:
             update, constants = engine.OSCILLATORS[self.damping, self.activation], self._stacked_constants()
         else:

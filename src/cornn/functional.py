@@ -211,6 +211,9 @@ def spectrum(dt: Tensor, gamma: Tensor, epsilon: Tensor, *, damping: str = "expl
         gamma: Stiffness, like dt; above 0.
         epsilon: Damping, like dt.
         damping: "explicit" or "implicit".
+
+    Returns:
+        The spectrum, each entry of shape `()` or `(hidden)`.
     """
     dt, gamma, epsilon = torch.broadcast_tensors(dt.double(), gamma.double(), epsilon.double())
     keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
@@ -245,6 +248,9 @@ def decay(of: Spectrum, span: Tensor) -> tuple[Tensor, Tensor]:
     Args:
         of: The spectrum; broadcasts against `span`.
         span: Number of steps s, not negative, shape `(*batch, 1)`.
+
+    Returns:
+        a and b, each of shape `(*batch, hidden)`.
     """
     loss = -torch.expm1(span * of.log_slow)
     left, angle = 1 - loss, torch.pi * span * of.turn
@@ -285,7 +291,15 @@ def transition(dt: Tensor, gamma: Tensor, epsilon: Tensor, span: Tensor, *, damp
 
 
 def compose(of: Spectrum, span: Tensor) -> Transition:
-    """Compute the step over a time of `span` steps from a spectrum, in the type of its arguments."""
+    """Compute the step over a time of `span` steps from a spectrum, in the type of its arguments.
+
+    Args:
+        of: The spectrum; broadcasts against `span`.
+        span: Number of steps, not negative, shape `(*batch, 1)`.
+
+    Returns:
+        The coefficients, those of `transition`.
+    """
     a, b = decay(of, span)
     loss = a - b * of.yy
     return Transition(
@@ -303,7 +317,20 @@ def step_by(
     *,
     activation: str = "tanh",
 ) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
-    """Compute one step with the coefficients of `transition`; the other arguments are those of `step`."""
+    """Compute one step with the coefficients of `transition`.
+
+    Args:
+        by: The coefficients; they broadcast against `(*batch, hidden)`.
+        drive: V u + b of this step, shape `(*batch, hidden)`.
+        y: Positions, shape `(*batch, hidden)`.
+        z: Velocities, shape `(*batch, hidden)`.
+        W: Weights of y, as in `step`.
+        W_z: Weights of z, as in `step`.
+        activation: One of `ACTIVATIONS`.
+
+    Returns:
+        The next `(y, z)`.
+    """
     force = _compute_force(drive, y, z, W, W_z, activation)
     return by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
 
@@ -376,7 +403,27 @@ def unroll_by(
     Float[Tensor, "time *batch hidden"],
     tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]],
 ]:
-    """Run the recurrence with the coefficients of `transition`, one set per step; otherwise like `unroll`."""
+    """Run the recurrence over a sequence with the coefficients of `transition`.
+
+    Args:
+        over: The coefficients of every step; their first dimension is time.
+        drive: V u + b of every step, shape `(time, *batch, hidden)`.
+        y: Initial positions, shape `(*batch, hidden)`.
+        z: Initial velocities, shape `(*batch, hidden)`.
+        W: Weights of y, as in `step`.
+        W_z: Weights of z, as in `step`.
+        activation: One of `ACTIVATIONS`.
+
+    Returns:
+        y after every step, shape `(time, *batch, hidden)`, and the last `(y, z)`.
+
+    Examples:
+        >>> spans = 3 * torch.rand(100, 8, 1)  # (time, batch, 1)
+        >>> over = transition(torch.tensor(0.05), torch.tensor(0.5), torch.full((16,), 4.0), spans)
+        >>> W, W_z = 0.1 * torch.randn(2, 16, 16)
+        >>> y, z = torch.zeros(2, 8, 16)
+        >>> ys, (y, z) = unroll_by(over, torch.randn(100, 8, 16), y, z, W, W_z)
+    """
     ys = []
     for drive_n, *by in zip(drive.unbind(0), *(part.unbind(0) for part in over), strict=True):
         y, z = step_by(Transition(*by), drive_n, y, z, W, W_z, activation=activation)

@@ -23,12 +23,12 @@ class CoRNN(Stack):
     of the oscillators; the output is y after every step.
 
     By default the neurons cover all time scales, from less than one step to 4,000 steps, and every row of the weights
-    is trained in units of its neuron's response. One learning rate, about 0.016 with Adam, then serves sequences of
-    any length; docs/default.md explains why. If any of dt, gamma and epsilon is given, or an `init` other than
+    is trained in units of its neuron's response. Start with Adam and a learning rate of 0.016; docs/default.md says
+    where another one, or another layer, is better. If any of dt, gamma and epsilon is given, or an `init` other than
     "scaled", the layer is the paper's: weights are trained without scales, and the other constants are 0.05, 0.5
     and 4.
 
-    How to choose dt, gamma and epsilon by hand: an overdamped neuron, with `epsilon**2 > 4 * gamma`, holds a value and
+    How to choose dt, gamma and epsilon by hand: an overdamped neuron, with `epsilon**2 > 4 * gamma`, keeps a value and
     forgets it with a half-life of about `0.69 * epsilon / (gamma * dt)` steps. Choose them such that this is near the
     number of steps your data needs to be remembered. An underdamped neuron oscillates, with a period of about
     `6.3 / (gamma**0.5 * dt)` steps. `cornn.theory.suggest` computes them for a memory of thousands of steps.

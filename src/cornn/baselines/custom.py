@@ -53,7 +53,8 @@ class CustomRNN(Layer):
     """A layer of an update of your own: `output, state = layer(input)`, with the arguments and shapes of `nn.LSTM`.
 
     Weights, biases and the parameters of the update, one per neuron, are trained. The state has the tensors that the
-    update names. A saved model stores the name of the update: register it again before you load the model.
+    update names. A saved model stores the name of the update: register it again before you load the model. The other
+    arguments are those of `CoRNN`.
 
     Args:
         update: Name of an update in `cornn.engine.UPDATES`.

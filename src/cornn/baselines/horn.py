@@ -145,7 +145,8 @@ class HORN(Layer):
     """Harmonic oscillators coupled through their velocities: `output, (x, y) = layer(input)`, like `nn.LSTM`.
 
     The output is x, the amplitude of the oscillators. omega and gamma differ between neurons: they are drawn when the
-    layer is made, and stay fixed unless they are `trainable`. `timespans` are factors on h.
+    layer is made, and stay fixed unless they are `trainable`. `timespans` are factors on h. The other arguments are
+    those of `CoRNN`.
 
     Args:
         h: Time step.

@@ -95,7 +95,7 @@ def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
         RuntimeError: If the named backend cannot run this problem, or a precision other than "exact" is requested where
             the "cuda" backend, the only one that has others, cannot run.
 
-    Example:
+    Examples:
         >>> relu = OSCILLATORS["explicit", "relu"]
         >>> problem = Problem(relu, torch.device("cpu"), torch.float32, 1, 100, 8, 64, False)
         >>> choose(problem)[0]

@@ -202,9 +202,9 @@ def _cover_figures(
         if contest is not None:
             yield _cover_adding_rivals(length, contest, _describe_other_rivals(groups["adding"], length))
     if "psmnist" in contests:
-        note = f"curves of {len(contests['psmnist'].rows)} models over {contests['psmnist'].record['final']} epochs"
+        note = f"coRNN is {_describe_rank(contests['psmnist'])}"
         evidence = ("results/compare/psmnist.json", "docs/rivals.md")
-        yield Item("fig:mnist", "validation curves on psMNIST at 128 units", "other budget", note, evidence)
+        yield Item("fig:mnist", "coRNN is ahead on psMNIST at 128 units", "other budget", note, evidence)
     yield _cover_assumption(groups)
     yield _ablation(groups["noisy-cifar10"])
 
