@@ -6,12 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from paper_coverage import MEANINGS, items
+
 from cornn.baselines import MODELS
 from cornn.lab import records
 from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import LOGS
-from cornn.lab.report import coverage, intervals, tables
-from cornn.lab.report.coverage_items import MEANINGS
+from cornn.lab.report import intervals, tables
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -156,7 +157,7 @@ def psmnist_seeds() -> str:
 
 def ablation() -> str:
     """Test accuracy over the grid of gamma and epsilon."""
-    epochs, grid = coverage.ablation_grid(tables.group_runs(RESULTS, "noisy-cifar10"))
+    epochs, grid = tables.ablation_grid(tables.group_runs(RESULTS, "noisy-cifar10"))
     gammas, epsilons = (sorted({point[i] for point in grid}) for i in (0, 1))
     lines = [
         f"| test accuracy after {epochs} epochs | " + " | ".join(f"epsilon {value:g}" for value in epsilons) + " |",
@@ -297,7 +298,7 @@ def _search(rows: list[dict], form: str, highest: bool, names: tuple[str, ...] =
 
 def coverage_status() -> str:
     """How often each status occurs, and what it means."""
-    statuses = [item.status for item in coverage.items(RESULTS)]
+    statuses = [item.status for item in items(RESULTS)]
     lines = ["| status | items | meaning |", "| --- | ---: | --- |"]
     lines += [f"| {name} | {statuses.count(name)} | {words} |" for name, words in MEANINGS.items() if name in statuses]
     return "\n".join(lines)
@@ -306,7 +307,7 @@ def coverage_status() -> str:
 def coverage_items() -> str:
     """Every claim, figure, table and statement of the paper."""
     lines = ["| place | content | status | note | evidence |", "| --- | --- | --- | --- | --- |"]
-    for item in coverage.items(RESULTS):
+    for item in items(RESULTS):
         evidence = ", ".join(_link(path) for path in item.evidence)
         content, note = (text.replace("|", "\\|").replace("*", "\\*") for text in (item.content, item.note))
         lines.append(f"| {item.place} | {content} | **{item.status}** | {note} | {evidence} |")

@@ -16,7 +16,6 @@ from cornn.lab import records
 from cornn.lab.config import flat_settings
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables, targets
-from cornn.lab.report.coverage import ablation_grid
 from cornn.lab.report.figures import FIGURES
 from cornn.lab.report.figures.ablation import ablation
 from cornn.lab.report.figures.assumptions import assumptions
@@ -110,7 +109,7 @@ def _describe_section(task: str, groups: list[RunGroup]) -> dict[str, Any]:
 
 def _draw_ablation(groups: list[RunGroup]) -> str | None:
     """Draw the grid of runs that differ only in gamma and epsilon, if there are several."""
-    _, tests = ablation_grid(groups)
+    _, tests = tables.ablation_grid(groups)
     both = all(len({point[i] for point in tests}) > 1 for i in (0, 1))
     return data_uri(ablation(tests)) if both else None
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from cornn._machine import ran_on
 from cornn.baselines import MODELS
 from cornn.lab import records
-from cornn.lab.config import Train
+from cornn.lab.config import CoRNNSpec, Train
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
 from cornn.lab.report import intervals
 from cornn.lab.tasks import Lorenz96
 
-__all__ = ["Row", "RunGroup", "describe", "group_runs", "longest_runs", "rows"]
+__all__ = ["Row", "RunGroup", "ablation_grid", "describe", "group_runs", "longest_runs", "rows"]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,32 @@ def longest_runs(results: records.Results, task: str, recipe: str, **options: ob
         if config.seed not in longest or steps > longest[config.seed][0]:
             longest[config.seed] = (steps, record)
     return [record for _, record in longest.values()]
+
+
+def ablation_grid(groups: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[float, float], list[float]]]:
+    """Return the grid of runs that differ in gamma and epsilon only.
+
+    Args:
+        groups: The runs of a task.
+
+    Returns:
+        The number of epochs, and (gamma, epsilon) -> test results. Of several numbers of epochs or of neurons, those
+        with the most points.
+    """
+    grids: dict[tuple[int | None, int], dict[tuple[float, float], list[float]]] = {}  # epochs, neurons -> grid
+    for group in groups:
+        if (
+            not group.records
+            or group.options
+            or not set(group.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}
+        ):
+            continue
+        config = records.read_config(group.records[0])
+        if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None:
+            point = (config.model.gamma, config.model.epsilon)
+            grids.setdefault((config.budget.epochs, group.units), {}).setdefault(point, []).extend(group.tests)
+    (epochs, _), grid = max(grids.items(), key=lambda item: len(item[1]), default=((None, 0), {}))
+    return epochs, grid
 
 
 def _name_other_recipe(config: Train) -> dict[str, str]:

@@ -5,20 +5,67 @@ their status here, with a note and the files that support it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from cornn._json import read_json
 from cornn.baselines import MODELS
 from cornn.lab import records
-from cornn.lab.config import CoRNNSpec
 from cornn.lab.recipes import PUBLISHED, Published, resolve
 from cornn.lab.report import comparison, intervals, tables
 from cornn.lab.report.comparison import ContestResult, ModelResult
-from cornn.lab.report.coverage_items import Item, Status
 from cornn.lab.report.tables import RunGroup
 from cornn.theory.register import REGISTER
 
-__all__ = ["ablation_grid", "items"]
+Status = Literal[
+    "reproduced",
+    "differs",
+    "undecided",
+    "no mean published",
+    "other budget",
+    "not run",
+    "confirmed",
+    "proven",
+    "no counterexample",
+    "vacuous",
+    "false",
+]
+
+MEANINGS: dict[Status, str] = {
+    "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
+    "differs": "it lies outside, or the claim does not hold in our runs",
+    "undecided": "neither, or there is a single run",
+    "no mean published": "run at full length and size; the paper has one number, of its best run or from another paper",
+    "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
+    "not run": "a layer exists, a run does not",
+    "confirmed": "holds, and a test or record shows it",
+    "proven": "a statement of the theory that is true",
+    "no counterexample": "a statement that tests did not refute",
+    "vacuous": "a statement whose assumptions never hold in the experiments, or contradict each other",
+    "false": "a statement with a counterexample",
+}
+"""Status -> what it means."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A claim, figure, table or statement of the paper.
+
+    Attributes:
+        place: Section or label of the paper's source.
+        content: The claim.
+        status: Its status, one of `MEANINGS`.
+        note: The measured values, or a remark.
+        evidence: Files and folders of the repository that show it.
+    """
+
+    place: str
+    content: str
+    status: Status
+    note: str
+    evidence: tuple[str, ...]
+
 
 SOLVED = 0.01  # mean squared error of adding
 RIVALS_OF_ADDING = {
@@ -266,38 +313,12 @@ def _cover_assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
 
 def _ablation(groups: Sequence[RunGroup]) -> Item:
     content = "accuracy on noise-padded CIFAR-10 is stable over a grid of gamma and epsilon"
-    epochs, grid = ablation_grid(groups)
+    epochs, grid = tables.ablation_grid(groups)
     if len(grid) < 2:
         return Item("fig:ablation", content, "not run", "no grid", ("results/missing-runs.md",))
     values = [value for tests in grid.values() for value in tests]
     note = f"{len(grid)} points after {epochs} epochs (the paper: 120): {min(values):.1f} to {max(values):.1f} %"
     return Item("fig:ablation", content, "other budget", note, ("docs/reproduction.md", "results/noisy-cifar10"))
-
-
-def ablation_grid(groups: Sequence[RunGroup]) -> tuple[int | None, dict[tuple[float, float], list[float]]]:
-    """Return the grid of runs that differ in gamma and epsilon only.
-
-    Args:
-        groups: The runs of a task.
-
-    Returns:
-        The number of epochs, and (gamma, epsilon) -> test results. Of several numbers of epochs or of neurons, those
-        with the most points.
-    """
-    grids: dict[tuple[int | None, int], dict[tuple[float, float], list[float]]] = {}  # epochs, neurons -> grid
-    for group in groups:
-        if (
-            not group.records
-            or group.options
-            or not set(group.settings) <= {"gamma", "epsilon", "epochs", "drop_after"}
-        ):
-            continue
-        config = records.read_config(group.records[0])
-        if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None:
-            point = (config.model.gamma, config.model.epsilon)
-            grids.setdefault((config.budget.epochs, group.units), {}).setdefault(point, []).extend(group.tests)
-    (epochs, _), grid = max(grids.items(), key=lambda item: len(item[1]), default=((None, 0), {}))
-    return epochs, grid
 
 
 def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, claims_equal: bool) -> Item:
