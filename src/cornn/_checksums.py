@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._atomic import write_atomically
-from cornn._json import parse_json
+from cornn._json import parse_json, read_bytes
 
 __all__ = [
     "DamagedFileError",
     "UncheckedFileWarning",
     "compute_checksum",
     "pack_tensors",
-    "read_bytes",
     "read_sealed_json",
     "seal_json",
     "seal_zip",
@@ -53,19 +52,6 @@ def compute_checksum(content: bytes | memoryview) -> str:
 def warn_unchecked(path: Path) -> None:
     """Warn in one line that a file, or the files of a folder, have no checksum."""
     warnings.warn(f"{path} has no checksum: damage would not be noticed", UncheckedFileWarning, stacklevel=3)
-
-
-def read_bytes(path: Path) -> bytes:
-    """Read a file; an error names it in one sentence."""
-    # A link in a folder from elsewhere may lead to a device or a pipe, which has no end.
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise OSError(f"cannot read {path} (it is a device or a pipe, not a file)")
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except OSError as error:
-        raise OSError(f"cannot read {path} ({error.strerror or error})") from error
 
 
 def seal_json(content: Mapping[str, Any]) -> bytes:

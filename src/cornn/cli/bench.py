@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cornn._arguments import choose
 from cornn._atomic import check_destination
 from cornn._counts import format_count
 from cornn._machine import machine, resolve_device
@@ -58,9 +59,8 @@ class BenchCommand:
     def run(self) -> None:
         resolve_device(self.device)
         cases = bench.LOOPS if self.loop else bench.CASES
-        unknown = [name for name in self.cases if name not in cases]
-        if unknown:
-            raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(cases)}")
+        for name in self.cases:
+            choose("case", name, cases)
         if self.loop and self.against is not None:
             raise ValueError("--loop and --against are two kinds of measurements: choose one")
         if self.json is not None and not self.json.parent.is_dir():

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import difflib
 import inspect
 import io
 import re
@@ -16,6 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
+from cornn._arguments import choose
 from cornn._terminal import escape_controls
 from cornn.cli.console import silence_libraries
 
@@ -178,11 +178,9 @@ def choose_task(command: str, tasks: Mapping[str, type], arguments: Sequence[str
         words.remove(first)
         return first, words
     if words and words[0] not in ("-h", "--help"):
-        unknown = words[0]
-        close = difflib.get_close_matches(unknown, tasks, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        problem = "no task is given" if unknown.startswith("-") else f"unknown task {unknown!r}"
-        raise ValueError(f"{problem}: {hint}choose one of {', '.join(tasks)}")
+        if words[0].startswith("-"):
+            raise ValueError(f"no task is given: choose one of {', '.join(tasks)}")
+        choose("task", words[0], tasks)
     rows = "\n".join(f"  {name:<14} {(kind.__doc__ or '').splitlines()[0]}" for name, kind in tasks.items())
     text = f"usage: cornn {command} TASK [OPTIONS]\n{rows}\n`cornn {command} TASK --help` shows the options of a task."
     print(text, file=sys.stdout if words else sys.stderr)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
-from cornn._arguments import ArgumentError, Setting
+from cornn._arguments import ArgumentError, Setting, choose
 from cornn._checked import (
     Checked,
     Count,
@@ -19,7 +19,6 @@ from cornn._checked import (
     Positive,
     Range,
     Share,
-    choose,
     convert,
     decode,
     encode,

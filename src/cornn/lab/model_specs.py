@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from cornn import theory
-from cornn._arguments import ArgumentError, Setting
-from cornn._checked import Checked, Count, NotNegative, Range, choose
+from cornn._arguments import ArgumentError, Setting, choose
+from cornn._checked import Checked, Count, NotNegative, Range
 from cornn.baselines import LAYERS, MODELS
 from cornn.baselines.layer import Layer
 from cornn.lab.rivals import RIVALS

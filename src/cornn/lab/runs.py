@@ -18,8 +18,9 @@ from pathlib import Path
 import torch
 
 from cornn._atomic import TEMPORARY, stage_write
-from cornn._checksums import compute_checksum, read_bytes, seal_zip
+from cornn._checksums import compute_checksum, seal_zip
 from cornn._extras import missing_extra
+from cornn._json import read_bytes
 from cornn.artifacts import (
     BEFORE,
     CHECKPOINT,

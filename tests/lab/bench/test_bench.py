@@ -176,7 +176,7 @@ def test_colours_and_markers_tell_everybody_apart():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"cases": ("none",)}, "unknown case 'none': choose any of psmnist-128"),
+        ({"cases": ("none",)}, "unknown case 'none': choose one of psmnist-128"),
         ({"threads": (0,)}, "must be above 0"),
         ({"longest": 0.0}, "must be above 0"),
         ({"longest": float("nan")}, "must be above 0"),
@@ -220,7 +220,7 @@ def test_a_loop_that_fails_is_left_out_with_its_reason(monkeypatch):
 
 
 def test_a_loop_takes_its_own_cases():
-    with pytest.raises(ValueError, match="unknown case 'many-128': choose any of psmnist-128, "):
+    with pytest.raises(ValueError, match=r"unknown case 'many-128': .*choose one of psmnist-128, "):
         BenchCommand(loop=True, cases=("many-128",)).run()
     with pytest.raises(ValueError, match="two kinds of measurements"):
         BenchCommand(loop=True, against="length").run()

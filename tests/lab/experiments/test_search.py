@@ -270,7 +270,7 @@ def test_of_two_workers_that_queue_the_same_trial_one_steps_back(tmp_path):
         ([*SHORT, "--workers", "0"], "workers must be above 0, got 0"),
         ([*SHORT, "--storage", "memory", "--workers", "2"], "the storage memory belongs to one process"),
         ([*SHORT, "--devices", "2"], "start the command once per device"),
-        ([*SHORT, "--recipe", "nobody"], "adding has no recipe 'nobody': choose one of ours, paper"),
+        ([*SHORT, "--recipe", "nobody"], "unknown recipe of adding 'nobody': choose one of ours, paper"),
         ([*SHORT, "--dt", ".1", "--gamma", "1", "--epsilon", "1"], "all searchable settings are given as options"),
         ([*SHORT, "--storage", "here"], "'here' is not a storage: give a URL such as sqlite:///FILE"),
         ([*SHORT, "--storage", "redis://here"], "cannot open the storage redis://here"),

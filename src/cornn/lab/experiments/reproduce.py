@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cornn._arguments import ArgumentError, Setting
+from cornn._arguments import ArgumentError, Setting, choose
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records
@@ -143,9 +143,8 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
         seeds: Number of seeds; by default each experiment's own.
         place: Device and data of the runs.
     """
-    unknown = [target for target in targets if target not in (*TARGETS, "all")]
-    if unknown:
-        raise ValueError(f"unknown target {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
+    for target in targets:
+        choose("target", target, ("all", *TARGETS))
     if seeds is not None and seeds < 1:
         raise ArgumentError(Setting("seeds"), f" must be above 0, got {seeds}")
     changes = {key: value for key, value in place.items() if value is not None}
