@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.recipes import resolve
-from cornn.lab.report import intervals, tables
+from cornn.lab.report import tables
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}

@@ -10,13 +10,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cornn._checked import encode
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.config import Train, flat_settings, from_dictionary
 from cornn.lab.experiments import protocol
-from cornn.lab.recipes import resolve
-from cornn.lab.report import intervals, tables, targets
+from cornn.lab.recipes import WINDOWS, resolve
+from cornn.lab.report import tables, targets
 from cornn.lab.report.tables import RunGroup
-from cornn.lab.report.targets import WINDOWS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 

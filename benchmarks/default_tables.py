@@ -7,7 +7,7 @@ from statistics import mean
 from default_layer import BLOCKS, neurons_as
 
 from cornn.lab import records
-from cornn.lab.report.intervals import mean_interval
+from cornn.lab.intervals import mean_interval
 from cornn.lab.tasks import Adding
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"

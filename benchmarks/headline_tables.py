@@ -8,10 +8,10 @@ from default_tables import compare_with_gru, gru_at_5000, means
 from rival_tables import leads
 
 from cornn._checked import encode
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, resolve
-from cornn.lab.report import comparison, intervals, tables
+from cornn.lab.report import comparison, tables
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 LENGTH = 5000  # steps of the adding problem in the second headline

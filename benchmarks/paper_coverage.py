@@ -11,9 +11,9 @@ from typing import Literal
 
 from cornn._json import read_json
 from cornn.baselines import MODELS
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.recipes import PUBLISHED, Published, resolve
-from cornn.lab.report import comparison, intervals, tables
+from cornn.lab.report import comparison, tables
 from cornn.lab.report.comparison import ContestResult, ModelResult
 from cornn.lab.report.tables import RunGroup
 from cornn.theory.register import REGISTER

@@ -9,10 +9,10 @@ from typing import Any
 from paper_coverage import MEANINGS, items
 
 from cornn.baselines import MODELS
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import LOGS
-from cornn.lab.report import intervals, tables
+from cornn.lab.report import tables
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from cornn.lab.bench.measure import record
-from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, follow_loops, loop_rows
+from cornn.lab.bench.measure import record, row
+from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, follow_loops
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         modes = [mode for mode in MODES if mode != "compiled" or name in options.compiled]
         modes = modes if options.device == "cuda" else ["launched"]
         figures, reasons = follow_loops(case, modes, options.repeats, options.device)
-        rows += loop_rows(name, case, figures)
+        rows += [row(name, case, figure) for figure in figures]
         left_out |= {f"{name}: {key}": reason for key, reason in reasons.items()}
         print(f"\n{name} ({case.steps}, {case.batch}, {case.hidden}, {case.inputs}): ms, both (forward)", flush=True)
         for figure in figures:

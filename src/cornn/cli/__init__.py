@@ -9,8 +9,6 @@ from cornn._arguments import choose
 from cornn._extras import missing_extra
 from cornn._version import __version__
 
-__all__ = ["COMMANDS", "run"]
-
 
 class Command(NamedTuple):
     """An entry of `cornn --help`."""

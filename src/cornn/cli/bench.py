@@ -21,8 +21,6 @@ from cornn.lab.bench.measure import row
 from cornn.lab.bench.plot import check_plotting, draw
 from cornn.lab.runs import write_json
 
-__all__ = ["BenchCommand"]
-
 
 @dataclass(frozen=True)
 class BenchCommand:
@@ -106,7 +104,7 @@ class BenchCommand:
                     figures, left_out = bench.compare(
                         case, self.device, 3 if self.quick else self.repeats, lambda text, name=name: say(name, text)
                     )
-                rows += [row(name, case, threads, figure) for figure in figures]
+                rows += [row(name, case, figure, threads=threads) for figure in figures]
                 reasons |= left_out
                 console.print(_table(name, case, threads if self.device == "cpu" else None, figures))
                 self._write("forward and backward, all gradients, median", rows)
@@ -132,7 +130,7 @@ class BenchCommand:
                     self.device,
                     lambda text, name=name: say(name, text),
                 )
-            rows += bench.loop_rows(name, case, figures)
+            rows += [row(name, case, figure) for figure in figures]
             table = Table(title=_title(name, case), title_justify="left", box=None, header_style="bold")
             table.add_column("")
             table.add_column("mode")

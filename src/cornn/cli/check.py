@@ -15,9 +15,6 @@ from cornn.lab.diagnose import subject_from_run, subject_from_task
 from cornn.plots.diagnosis import render_page
 from cornn.theory import Diagnosis, Subject, diagnose, subject_from_constants
 
-__all__ = ["CheckCommand"]
-
-
 SUBJECTS = {"folder": "a run folder", "task": "--task", "dt": "--dt"}
 OPTIONS = {
     "folder": ("layer",),

@@ -16,8 +16,6 @@ from cornn.lab.data import catalogue, folder
 from cornn.lab.data.cache import CACHE
 from cornn.lab.data.download import Watch
 
-__all__ = ["DataCommand"]
-
 COLOUR = {"present": "green", "missing": "yellow", "damaged": "red"}
 
 

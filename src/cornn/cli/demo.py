@@ -27,8 +27,6 @@ from cornn.lab.experiments.demo import (
 )
 from cornn.plots.terminal import MARKERS, draw_curves
 
-__all__ = ["DemoCommand"]
-
 COLOURS = ("blue", "yellow", "green")
 
 

@@ -11,8 +11,6 @@ from cornn._atomic import check_destination
 from cornn.cli.console import line, screen
 from cornn.lab.report.figures import FIGURES, save
 
-__all__ = ["FigureCommand"]
-
 
 @dataclass(frozen=True)
 class FigureCommand:

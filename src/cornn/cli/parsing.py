@@ -19,8 +19,6 @@ from cornn._arguments import choose
 from cornn._terminal import escape_controls
 from cornn.cli.console import silence_libraries
 
-__all__ = ["choose_task", "make_option", "parse", "parse_command"]
-
 
 def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = None, **options: Any) -> Any:
     """Parse arguments into a dataclass whose docstrings are the help texts.
@@ -111,12 +109,13 @@ def _format_words(value: Any) -> str:
 
 @cache
 def _docstrings(kind: type) -> dict[str, str]:
-    """Field -> its docstring."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # pyright: ignore
+    """Field -> its docstring, in the class or in one that it inherits from."""
     texts = {}
-    for statement, following in pairwise(body):
-        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-            texts[statement.target.id] = " ".join(following.value.value.split())  # pyright: ignore
+    for part in reversed(kind.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0].body  # pyright: ignore
+        for statement, following in pairwise(body):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                texts[statement.target.id] = " ".join(following.value.value.split())  # pyright: ignore
     return texts
 
 

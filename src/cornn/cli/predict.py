@@ -12,8 +12,6 @@ from cornn._counts import format_count
 from cornn._terminal import escape_controls
 from cornn.cli.console import line, screen
 
-__all__ = ["PredictCommand"]
-
 
 @dataclass(frozen=True)
 class PredictCommand:

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,10 +26,6 @@ from cornn.lab.config import read_run_config
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
-
-__all__ = ["OutputOptions", "print_result", "print_summary", "resumable", "run_with_progress", "training_console"]
-
-SECONDS_BETWEEN_UPDATES = 0.1
 
 
 @dataclass(frozen=True)
@@ -132,14 +127,8 @@ def _bar(console: Console, stack: ExitStack) -> Watch:
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
     task_id = bar.add_task("training", total=None, epoch="", loss="…", metric="…", speed="…")
-    drawn_at = 0.0
 
     def watch(progress: Progress) -> None:
-        nonlocal drawn_at
-        now = time.monotonic()
-        if now - drawn_at < SECONDS_BETWEEN_UPDATES and progress.step < progress.steps:
-            return
-        drawn_at = now
         speed, fields = bar.tasks[task_id].speed, dict[str, Any]()
         if progress.epoch is not None:
             fields["epoch"] = f"epoch {progress.epoch}/{progress.epochs}  "

@@ -15,8 +15,6 @@ from cornn.lab.experiments import reproduce
 from cornn.lab.report.page import page
 from cornn.lab.runs import open_run
 
-__all__ = ["ReportCommand"]
-
 
 @dataclass(frozen=True)
 class ReportCommand:

@@ -17,8 +17,6 @@ from cornn.cli.progress import (
 )
 from cornn.lab import training
 
-__all__ = ["ResumeCommand"]
-
 
 @dataclass(frozen=True)
 class ResumeCommand:

@@ -26,8 +26,6 @@ from cornn.lab.recipes import PUBLISHED, RECIPES
 from cornn.lab.tasks import TASKS, Task
 from cornn.models import SequenceModel, count_parameters
 
-__all__ = ["TrainCommand", "parse"]
-
 
 @dataclass(frozen=True)
 class TrainCommand:

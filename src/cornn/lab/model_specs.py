@@ -17,17 +17,6 @@ from cornn.lab.rivals import RIVALS
 from cornn.lab.tasks import Task
 from cornn.layers import CoRNN
 
-__all__ = [
-    "ALTERNATIVES",
-    "CoRNNSpec",
-    "RivalSpec",
-    "Spec",
-    "TorchSpec",
-    "check_alternatives",
-    "make_spec",
-    "spec_type",
-]
-
 ALTERNATIVES = {"the stiffness": ("gamma", "half_lives", "periods"), "how long to train": ("steps", "epochs")}
 """Quantity -> the settings that can set it. Exactly one of them is given."""
 

@@ -26,31 +26,6 @@ from cornn.lab.config import RivalSpec, Train, as_dictionary, canonical, flat_se
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run, open_run, write_json
 
-__all__ = [
-    "FOOTNOTE",
-    "MARK",
-    "TRUSTED",
-    "Results",
-    "changed_options",
-    "changed_settings",
-    "check_entries",
-    "columns",
-    "find",
-    "group_identity",
-    "group_name",
-    "identity",
-    "list_folders",
-    "mark",
-    "missing",
-    "name",
-    "read",
-    "read_config",
-    "record",
-    "source_of",
-    "with_checked_source",
-    "write",
-]
-
 DIGITS = 6  # significant digits of the numbers of a curve
 LONGEST = 200  # maximum bytes of a file name, without the seed and the identity
 

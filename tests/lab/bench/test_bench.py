@@ -88,7 +88,7 @@ def test_peak_memory_sees_what_is_used_again():
 
 def test_a_record_says_of_what_it_is():
     figures, _ = bench.compare(TINY, "cpu", 1)
-    content = bench.record("a kind", [row("tiny", TINY, 1, figure) for figure in figures])
+    content = bench.record("a kind", [row("tiny", TINY, figure, threads=1) for figure in figures])
     assert {"measured", "machine", "commit", "rows"} <= set(content)
     wanted = {"case", "batch", "hidden", "steps", "threads", "contender", "seconds", "forward_seconds", "memory"}
     assert wanted <= set(content["rows"][0])

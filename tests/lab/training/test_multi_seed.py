@@ -13,15 +13,10 @@ from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run, create
 from cornn.lab.training import multi_seed, state
 from cornn.lab.training.fit import about
-from cornn.lab.training.multi_seed import student_quantile, summarise
+from cornn.lab.training.multi_seed import summarise
 
 synthetic.register()
 CONFIG = resolve("synthetic", device="cpu", save_every=0.0)
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
-def test_students_t(freedom):
-    assert student_quantile(0.975, freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), rel=1e-6)
 
 
 def test_a_summary_is_that_of_the_tests(tmp_path):

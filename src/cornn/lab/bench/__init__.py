@@ -7,7 +7,7 @@ size, and `user_loop.py` the cost of a layer in a user's own loop.
 from cornn.lab.bench.cases import CASES, QUICK, Case, contenders
 from cornn.lab.bench.measure import Figure, compare, record
 from cornn.lab.bench.sweep import SWEEPS, Point, Sweep, follow
-from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, LoopFigure, follow_loops, loop_rows
+from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, LoopFigure, follow_loops
 
 __all__ = [
     "CASES",
@@ -25,6 +25,5 @@ __all__ = [
     "contenders",
     "follow",
     "follow_loops",
-    "loop_rows",
     "record",
 ]

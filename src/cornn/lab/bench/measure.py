@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,20 +27,6 @@ from cornn._tf32 import no_tf32
 from cornn.engine import release_buffers
 from cornn.lab.bench.cases import Case, contenders
 from cornn.layers import CoRNN
-
-__all__ = [
-    "Figure",
-    "Pass",
-    "can_capture",
-    "capture",
-    "compare",
-    "passes",
-    "peak_memory",
-    "record",
-    "row",
-    "seconds",
-    "turns",
-]
 
 WARM_UP = {"cpu": 1, "cuda": 3}
 SETTLING_SECONDS = 0.05
@@ -64,8 +51,11 @@ class Figure:
     """Number of passes forward and backward that counted."""
 
 
-def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
-    """Return the forward pass, and forward and backward."""
+def passes(
+    layer: nn.Module, case: Case, device: str, call: Callable[..., tuple[Tensor, object]] | None = None
+) -> tuple[Pass, Pass]:
+    """Return the forward pass, and forward and backward, of a layer that is called directly or through `call`."""
+    call = call or layer
     random = generator(0, "bench")
     input = torch.randn(case.steps, case.batch, case.inputs, generator=random).to(device)
     gradient = torch.randn(case.steps, case.batch, case.hidden, generator=random).to(device)
@@ -73,10 +63,10 @@ def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
 
     def forward() -> Tensor:
         with torch.no_grad():
-            return layer(input)[0]
+            return call(input)[0]
 
     def both() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(layer(input)[0], weights, gradient)
+        return torch.autograd.grad(call(input)[0], weights, gradient)
 
     return forward, both
 
@@ -225,7 +215,7 @@ def record(kind: str, rows: list[dict]) -> dict:
     return {"measured": kind, "machine": machine() | {"processor": processor}, **source(), "rows": rows}
 
 
-def row(name: str, case: Case, threads: int, figure: Figure) -> dict:
-    """Return one row of a record."""
+def row(name: str, case: Case, figure: Any, **origin: int) -> dict:
+    """Return one row of a record: the case, where it was measured, and the figures of one contender."""
     sizes = {key: value for key, value in asdict(case).items() if key != "devices"}
-    return {"case": name, **sizes, "threads": threads, **asdict(figure)}
+    return {"case": name, **sizes, **origin, **asdict(figure)}

@@ -11,8 +11,6 @@ from cornn._tf32 import no_tf32
 from cornn.lab.bench.cases import Case, contenders
 from cornn.lab.bench.measure import can_capture, capture, passes, peak_memory, seconds
 
-__all__ = ["SWEEPS", "Point", "Sweep", "follow"]
-
 LARGE_PRODUCT = 2048
 MAX_MEMORY = 0.4
 """Largest share of the free memory that a contender may use."""

@@ -10,8 +10,6 @@ from cornn.lab.data import cifar10, glove, har, imdb, mnist
 from cornn.lab.data.download import Watch, fetch, has_checksum
 from cornn.lab.data.unpack import unpack
 
-__all__ = ["SETS", "DataSet", "Download", "State", "get", "state"]
-
 
 @dataclass(frozen=True)
 class Download:

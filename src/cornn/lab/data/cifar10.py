@@ -11,8 +11,6 @@ from cornn.lab.data.cache import read_cached
 from cornn.lab.data.pickles import read_pickle
 from cornn.lab.data.places import check_md5, missing
 
-__all__ = ["PLACES", "SUMS", "find", "read"]
-
 PLACES = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
 SPLITS = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 

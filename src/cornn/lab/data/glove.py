@@ -12,8 +12,6 @@ import numpy as np
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
-__all__ = ["ARCHIVE", "FILE", "SIZE", "find", "read"]
-
 FILE = "glove.6B.100d.txt"
 ARCHIVE = "glove.6B.zip"
 SIZE = 100

@@ -8,8 +8,6 @@ import numpy as np
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
-__all__ = ["ACTIVITIES", "FOLDER", "PEOPLE", "SIGNALS", "STEPS", "find", "read"]
-
 FOLDER = "UCI HAR Dataset"
 STEPS = 128
 SIGNALS = tuple(f"{signal}_{axis}" for signal in ("body_acc", "body_gyro", "total_acc") for axis in "xyz")

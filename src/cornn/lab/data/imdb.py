@@ -16,8 +16,6 @@ import numpy as np
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import missing
 
-__all__ = ["FOLDER", "REVIEWS", "Reviews", "find", "read", "tokens"]
-
 FOLDER = "aclImdb"
 SIDES = ("neg", "pos")
 REVIEWS = 25_000

@@ -10,8 +10,6 @@ import numpy as np
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.places import check_md5, missing
 
-__all__ = ["FILES", "PLACES", "SUMS", "find", "read"]
-
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),

@@ -5,8 +5,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["check_md5", "folder", "missing"]
-
 
 def folder(data: Path | None = None) -> Path:
     """Return the data folder: the given one, else CORNN_DATA, else ./data."""

@@ -15,14 +15,13 @@ from cornn._checked import without_defaults
 from cornn._json import read_json
 from cornn._machine import device_for, machine
 from cornn._source import check_source, source
+from cornn.lab.config import list_changes
 from cornn.lab.experiments.spec import Experiment
-from cornn.lab.experiments.status import Status, list_changes
+from cornn.lab.experiments.status import Status
 from cornn.lab.recipes import PUBLISHED, resolve
 from cornn.lab.recipes.ranges import ENTRANTS, space
 from cornn.lab.runs import write_json
 from cornn.lab.tasks import HAR2, IMDB, Adding, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-
-__all__ = ["CONTESTS", "ENTRANTS", "Contest", "check_record", "check_trials", "select_contests", "write_record"]
 
 TRIAL_SEED = 0
 """All trials share their split, and their first weights where the model is the same."""

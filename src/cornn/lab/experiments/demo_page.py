@@ -8,8 +8,6 @@ from cornn._extras import missing_extra
 from cornn.lab.experiments.demo import BATCH_SIZE, GOAL, HIDDEN_SIZE, PATIENCE, Curve, describe_limits, summarise
 from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
 
-__all__ = ["draw_demo", "render_page"]
-
 MARKS = ("o", "^", "s")
 CHANCE = 1 / 6
 

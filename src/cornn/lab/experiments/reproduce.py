@@ -17,20 +17,14 @@ from cornn._source import source
 from cornn.lab import records
 from cornn.lab.config import Train, as_dictionary
 from cornn.lab.experiments.spec import Experiment
-from cornn.lab.recipes import RECIPES, resolve
+from cornn.lab.recipes import RECIPES, WINDOWS, resolve
 from cornn.lab.runs import Run
-
-__all__ = ["TARGETS", "check_recorded", "missing", "plan", "record_runs", "seconds_per_run"]
 
 
 def _runs(config: Train, seeds: int | tuple[int, ...]) -> Experiment:
     """Return the runs of a configuration with the given seeds, or with that many: 0, 1, ..."""
     name = f"{config.task.name}-{records.group_name(config)}-{records.group_identity(config)[:8]}"
     return Experiment(name, config, seeds=tuple(range(seeds)) if isinstance(seeds, int) else seeds)
-
-
-WINDOWS = {"validation": "random", "test": "windows"}
-"""Options of HAR-2 that give the paper's results."""
 
 
 def _adding() -> list[Experiment]:
@@ -135,7 +129,7 @@ TARGETS: dict[str, Callable[[], list[Experiment]]] = {
 """Name -> runs, in order of priority. The heuristics have a figure and no runs."""
 
 
-def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) -> list[Experiment]:
+def plan(targets: Sequence[str], seeds: int | None = None, **place: str) -> list[Experiment]:
     """Return the experiments of the given targets, without duplicates.
 
     Args:
@@ -147,7 +141,6 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
         choose("target", target, ("all", *TARGETS))
     if seeds is not None and seeds < 1:
         raise ArgumentError(Setting("seeds"), f" must be above 0, got {seeds}")
-    changes = {key: value for key, value in place.items() if value is not None}
     experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:
         for experiment in TARGETS[name]():
@@ -155,7 +148,7 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
             planned = experiments.get(experiment.name)
             if planned is not None and len(planned.seeds) > len(chosen):
                 chosen = planned.seeds
-            experiments[experiment.name] = replace(experiment, base=experiment.base.override(**changes), seeds=chosen)
+            experiments[experiment.name] = replace(experiment, base=experiment.base.override(**place), seeds=chosen)
     return list(experiments.values())
 
 

@@ -19,8 +19,6 @@ from cornn._random import generator
 from cornn.lab.config import RivalSpec, Train, canonical
 from cornn.lab.recipes.ranges import Draw
 
-__all__ = ["Experiment"]
-
 
 @dataclass(frozen=True)
 class Experiment:

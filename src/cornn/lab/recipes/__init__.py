@@ -9,7 +9,7 @@ from typing import Any
 from cornn._arguments import choose
 from cornn.lab.config import Train
 from cornn.lab.recipes.ours import OURS
-from cornn.lab.recipes.paper import PAPER, RANGES
+from cornn.lab.recipes.paper import PAPER, RANGES, WINDOWS
 from cornn.lab.recipes.published import ELSEWHERE, LOGS, PUBLISHED, Elsewhere, Published
 from cornn.lab.recipes.recipe import Recipe
 from cornn.lab.tasks import TASKS
@@ -21,6 +21,7 @@ __all__ = [
     "PUBLISHED",
     "RANGES",
     "RECIPES",
+    "WINDOWS",
     "Elsewhere",
     "Published",
     "Recipe",

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["ELSEWHERE", "LOGS", "PUBLISHED", "Elsewhere", "Published"]
-
 
 @dataclass(frozen=True)
 class Published:

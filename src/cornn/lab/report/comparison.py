@@ -9,12 +9,9 @@ from typing import Any
 from cornn._counts import format_count
 from cornn._json import read_json
 from cornn._machine import ran_on
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.recipes import ELSEWHERE, PUBLISHED
 from cornn.lab.recipes.ranges import ENTRANTS
-from cornn.lab.report import intervals
-
-__all__ = ["ContestResult", "ModelResult", "read", "title"]
 
 FIRST = ("adding-500", "adding-500-beta2", "adding-500-long", "adding-2000", "adding-2000-long", "adding-5000")
 """Contests that are listed first, in this order."""

@@ -26,8 +26,6 @@ from cornn.lab.tasks import TASKS
 from cornn.plots.style import data_uri
 from cornn.theory.register import REGISTER
 
-__all__ = ["page"]
-
 DIFFERENCES = {
     "har2": "With the publisher's test split, nine people who are not in the training split, coRNN stays below the "
     "paper. If all windows of all people are split at random (test windows), 64 neurons give the paper's mean and 20 "

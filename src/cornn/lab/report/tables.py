@@ -6,13 +6,10 @@ from dataclasses import dataclass
 
 from cornn._machine import ran_on
 from cornn.baselines import MODELS
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.config import CoRNNSpec, Train
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
-from cornn.lab.report import intervals
 from cornn.lab.tasks import Lorenz96
-
-__all__ = ["Row", "RunGroup", "ablation_grid", "describe", "group_runs", "longest_runs", "rows"]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,10 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from cornn.lab import records
+from cornn.lab.recipes import WINDOWS
 from cornn.lab.report import tables
 from cornn.lab.report.tables import RunGroup
 
-__all__ = ["TARGETS", "WINDOWS", "Target", "TargetStatus", "read"]
-
-WINDOWS = {"validation": "random", "test": "windows"}
-"""Options of HAR-2 that give the paper's results."""
 AUGMENTED = ("shift", "warp", "mirror", "cutout", "jitter", "rotate", "scale", "stretch", "drop_words")
 """Task options that change only the training sequences. An improved recipe may use them."""
 

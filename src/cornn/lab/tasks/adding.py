@@ -17,8 +17,6 @@ from cornn._checked import Count
 from cornn._random import generator
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
 
-__all__ = ["Adding", "draw"]
-
 TEST_SEQUENCES = 1000
 ALWAYS_ONE = 1 / 6
 

@@ -25,8 +25,6 @@ from cornn.lab.tasks.augment import add_noise, rotate_axes, stretch_time
 from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
 from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, hold_out
 
-__all__ = ["HAR2"]
-
 GROUP = ("sitting", "laying", "walking upstairs")
 AXES = 3
 BODY, GYROSCOPE = 0, 1

@@ -23,8 +23,6 @@ from cornn.lab.data import folder, glove, imdb
 from cornn.lab.tasks.scores import binary_accuracy, logistic
 from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, check_held_out, hold_out
 
-__all__ = ["IMDB", "PADDING", "UNKNOWN"]
-
 UNKNOWN, PADDING, FIRST = 0, 1, 2
 """Indices of the two special words and of the most frequent word."""
 

@@ -23,8 +23,6 @@ from cornn.lab.data import folder
 from cornn.lab.data.cache import read_cached
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
 
-__all__ = ["Lorenz96", "flow", "paths", "trajectories"]
-
 VARIABLES, TRAJECTORIES, POINTS, SPACING, AHEAD = 5, 128, 2000, 0.01, 25
 SPLITS = ("training", "validation", "test")
 STRONGEST = 100  # beyond, the solver takes minutes or does not end

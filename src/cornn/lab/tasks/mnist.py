@@ -19,10 +19,8 @@ from cornn._checked import Natural, NotNegative, Range
 from cornn._random import generator
 from cornn.lab.data import folder, mnist
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
-from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
+from cornn.lab.tasks.scores import accuracy, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
-
-__all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
 
 SIDE = 28
 PIXELS = SIDE * SIDE
@@ -125,7 +123,7 @@ def _load(
         training=split,
         validation=make_split(images[validation], labels[validation]),
         test=lambda: make_split(*_as_tensors(*mnist.read(where, "test"))),
-        loss=cross_entropy,
+        loss=torch.nn.functional.cross_entropy,
         score=accuracy,
         metric="accuracy",
         better="higher",

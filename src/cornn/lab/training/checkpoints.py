@@ -21,8 +21,6 @@ from cornn.lab.training.side_by_side import name_parameters
 from cornn.lab.training.state import Best, RunState
 from cornn.models import count_parameters
 
-__all__ = ["finish", "restore", "save"]
-
 
 def save(states: Sequence[RunState]) -> None:
     """Write the checkpoints of these runs. A run that has diverged keeps its last good one."""

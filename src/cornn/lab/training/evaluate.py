@@ -10,8 +10,6 @@ from cornn.lab.tasks import Batch, Task
 from cornn.lab.tasks.task import Split
 from cornn.lab.training.distributed import batch_dimension
 
-__all__ = ["metric"]
-
 SEQUENCES = 1000
 """Number of sequences drawn at once. Ragged sequences come in batches as in training, because their padding depends on
 the batch."""

@@ -18,19 +18,6 @@ from cornn.lab.training.loop import Progress, Watch, train
 from cornn.lab.training.state import prepare
 from cornn.models import SequenceModel
 
-__all__ = [
-    "Diverged",
-    "Introduce",
-    "Validated",
-    "about",
-    "evaluate",
-    "fit",
-    "resume",
-    "silent",
-    "validate",
-]
-
-
 Introduce = Callable[[Task, SequenceModel], None]
 
 

@@ -27,8 +27,6 @@ from cornn.lab.training.side_by_side import SideBySide, name_parameters
 from cornn.lab.training.state import Best, RunState
 from cornn.lab.training.stopping import Stopped, Stopping
 
-__all__ = ["Progress", "Watch", "train"]
-
 
 @dataclass(frozen=True)
 class Progress:

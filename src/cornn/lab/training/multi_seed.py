@@ -7,7 +7,6 @@
 They are trained side by side if possible, else one after another, with the same results as alone, up to rounding.
 """
 
-import math
 import statistics
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,14 +19,13 @@ from cornn._checksums import read_sealed_json, write_sealed_json
 from cornn._json import naming
 from cornn.artifacts import CONFIG, SEEDS
 from cornn.lab.config import Train, as_dictionary, differences, from_dictionary, read_run_config
+from cornn.lab.intervals import mean_interval
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.distributed import connect
 from cornn.lab.training.fit import Diverged, Introduce, about, silent
 from cornn.lab.training.loop import Watch, train
 from cornn.lab.training.side_by_side import fits_side_by_side
 from cornn.lab.training.state import RunState, prepare
-
-__all__ = ["fit_seeds", "holds_seeds", "read_seeds", "resume_seeds", "student_quantile", "summarise", "train_seeds"]
 
 
 def fit_seeds(
@@ -176,28 +174,16 @@ def summarise(runs: Sequence[Run]) -> dict:
         raise ValueError("no seed has finished: there is nothing to summarise")
     tests = [result["test"] for result in finished]
     better = finished[0]["better"]
-    mean = statistics.fmean(tests)
-    deviation = statistics.stdev(tests) if len(tests) > 1 else None
-    interval = None
-    if deviation is not None:
-        half = student_quantile(0.975, len(tests) - 1) * deviation / math.sqrt(len(tests))
-        interval = [mean - half, mean + half]
+    interval = mean_interval(tests)
     return {
         "metric": finished[0]["metric"],
         "better": better,
         "seeds": len(runs),
         "finished": len(finished),
         "tests": tests,
-        "mean": mean,
-        "deviation": deviation,
+        "mean": statistics.fmean(tests),
+        "deviation": statistics.stdev(tests) if len(tests) > 1 else None,
         "best": min(tests) if better == "lower" else max(tests),
-        "interval_95": interval,
+        "interval_95": None if interval is None else list(interval),
         "seconds": max(result["seconds"] for result in finished),
     }
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """Return a quantile of Student's t distribution with this many degrees of freedom."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, probability))

@@ -13,8 +13,6 @@ from cornn.lab.runs import open_run
 from cornn.lab.tasks import Adding
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
-__all__ = ["assumptions", "watched_rows"]
-
 
 def watched_rows(path: Path) -> tuple[str, list[dict]]:
     """Read the rows with `theory.watch` numbers from a run folder or a record.

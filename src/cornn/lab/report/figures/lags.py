@@ -13,8 +13,6 @@ from cornn.plots.style import add_note, canvas, set_panel_title, styled
 from cornn.theory import Network, measure
 from cornn.theory.measure import Trajectory
 
-__all__ = ["fresh_layers", "lags"]
-
 LENGTH = 1000
 PAPER = {"adding": (0.016, 94.5, 9.5), "sMNIST-128": (0.053, 1.7, 4.0), "psMNIST-128": (0.083, 0.13, 4.1)}
 """Task -> dt, gamma, epsilon of the paper's tables."""

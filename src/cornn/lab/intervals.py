@@ -7,19 +7,6 @@ from typing import Literal, NamedTuple
 
 from cornn.lab.recipes import Published
 
-__all__ = [
-    "MARGIN_POINTS",
-    "MARGIN_SHARE",
-    "PAPER_RUNS",
-    "Interval",
-    "Verdict",
-    "compare",
-    "describe",
-    "difference",
-    "mean_interval",
-    "shown_interval",
-]
-
 LEVEL = 0.95
 MARGIN_POINTS = 0.5
 """Difference from the paper's mean, in points of accuracy, that still counts as reproduced."""
