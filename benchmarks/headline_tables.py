@@ -1,6 +1,5 @@
 """The headline results of the README, each with its most important limitation, and the notes to them in the docs."""
 
-import json
 import statistics
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from default_tables import compare_with_gru, gru_at_5000, means
 from rival_tables import leads
 
 from cornn._checked import encode
+from cornn._json import read_json
 from cornn.lab import intervals, records
 from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, resolve
@@ -49,7 +49,7 @@ def _gru_on_pixels() -> tuple[int, comparison.ModelResult]:
 
 def _other_optimiser_on_pixels() -> tuple[str, float]:
     """Return the best optimiser of the GRU in the search for the default layer, in words, and its accuracy."""
-    rows = json.loads((RESULTS / "default-layer-search.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "default-layer-search.json")["rows"]
     trainings = (row for row in rows if (row["task"], row["variant"]) == ("pixels", "gru"))
     best = max(trainings, key=lambda row: row["value"])
     names = {"sgd": "SGD", "adamw": "AdamW", "rmsprop": "RMSprop"}
@@ -111,7 +111,7 @@ def _noisy_images() -> str:
         [record["result"]["test"] for record, config in configs if _has_recipe(config, recipe)]
         for recipe in ("whitened", "paper", "better")
     )
-    paper = next(row.figure for row in PUBLISHED["noisy-cifar10"] if (row.model, row.units) == ("coRNN", 128))
+    paper = next(row.value for row in PUBLISHED["noisy-cifar10"] if (row.model, row.units) == ("coRNN", 128))
     return (
         f"- **Noise-padded CIFAR-10, 128 neurons: {statistics.fmean(tests):.1f} %** {_interval(tests)}, {len(tests)} "
         "seeds, by a [protocol](docs/better.md#frozen-protocols) that locked the test split "

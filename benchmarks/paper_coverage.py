@@ -192,7 +192,7 @@ def _cover_table(task: str, runs: list[RunGroup], contests: dict[str, ContestRes
 
 def _format_published(published: Published) -> str:
     mean = "" if published.mean is None else f" (mean {published.mean:g} ± {published.deviation:g})"
-    return f"{published.figure:g}{mean}"
+    return f"{published.value:g}{mean}"
 
 
 def _cover_rival(

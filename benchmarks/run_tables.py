@@ -1,6 +1,5 @@
 """The tables of runs: our results and the paper's."""
 
-import json
 import statistics
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from paper_coverage import MEANINGS, items
 
+from cornn._json import read_json
 from cornn.baselines import MODELS
 from cornn.lab import intervals, records
 from cornn.lab.config import as_dictionary
@@ -35,7 +35,7 @@ def runs() -> str:
                 f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} | {_verdict(row)} "
                 f"| {ours.summary} | {'-' if ours.deviation is None else ours.number(ours.deviation)} "
                 f"| {ours.number(ours.best)} | {len(ours.tests)} "
-                f"| {'-' if theirs is None else f'{theirs.figure:g}{mean}'} | {_difference(row)} |"
+                f"| {'-' if theirs is None else f'{theirs.value:g}{mean}'} | {_difference(row)} |"
             )
     return "\n".join(lines)
 
@@ -51,7 +51,7 @@ def _difference(row: tables.Row) -> str:
     ours, theirs = row.ours, row.published
     if ours is None or theirs is None or _verdict(row) == "no mean published":
         return "-"
-    mean = theirs.figure if theirs.mean is None else theirs.mean
+    mean = theirs.value if theirs.mean is None else theirs.mean
     interval = intervals.difference(ours.tests, mean, theirs.deviation, intervals.PAPER_RUNS)
     if interval is None:
         return ours.number(ours.mean - mean)
@@ -83,7 +83,7 @@ MAPS = {"no change": "no change", "affine": "affine map of the last {states}"}
 
 def lorenz_baselines() -> str:
     """Simple predictors of Lorenz-96."""
-    rows = json.loads((RESULTS / "lorenz96-baselines.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "lorenz96-baselines.json")["rows"]
     lines = [
         "| predictor | parameters | F = 0.9 | F = 0.9, single precision | F = 8 | F = 8, single precision |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -250,7 +250,7 @@ SEARCHED = ("learning_rate", "dt", "gamma", "epsilon")
 
 def har2_search() -> str:
     """The best trials of the paper's random search on HAR-2, and its own values."""
-    content = json.loads((RESULTS / "har2-random-search.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "har2-random-search.json")
     lines, best = _search(content["rows"], "{:.2f}", highest=True)
     groups = [
         group for group in tables.group_runs(RESULTS, "har2") if group.units == content["neurons"] and not group.options
@@ -264,7 +264,7 @@ def har2_search() -> str:
 
 def lorenz_search() -> str:
     """The best trials of the random search on Lorenz-96 at F = 8, and the recipe's values."""
-    content = json.loads((RESULTS / "lorenz96-search.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "lorenz96-search.json")
     lines, _ = _search(content["rows"], "{:.4f}", highest=False)
     ours = next(
         group for group in tables.group_runs(RESULTS, "lorenz96") if group.model == "cornn" and not group.options
@@ -278,7 +278,7 @@ def lorenz_search() -> str:
 
 def adding_search() -> str:
     """The best trials of the paper's random search on adding over 500 steps."""
-    rows = json.loads((RESULTS / "adding-random-search.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "adding-random-search.json")["rows"]
     return "\n".join(_search(rows, "{:.4f}", highest=False, names=("dt", "gamma", "epsilon"))[0])
 
 

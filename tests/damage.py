@@ -86,7 +86,7 @@ def use(folder: Path) -> str:
             answer = run.model()(torch.linspace(-1, 1, 12).reshape(3, 2, 2))
         return repr((answer.tolist(), run.metrics(), run.config, run.result))
     checkpoint = run.checkpoint()
-    run.forget_after(checkpoint["step"])
+    run.drop_metrics_after(checkpoint["step"])
     weights = {name: value.tolist() for name, value in checkpoint["weights"].items()}
     return repr((checkpoint["step"], weights, run.metrics(), run.config))
 

@@ -76,9 +76,9 @@ def write_sealed_json(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, seal_json(content))
 
 
-def read_sealed_json(path: Path, remedy: str = "") -> dict[str, Any]:
+def read_sealed_json(path: Path) -> dict[str, Any]:
     """Read a file that `write_sealed_json` wrote."""
-    return unseal_json(read_bytes(path), path, remedy)
+    return unseal_json(read_bytes(path), path)
 
 
 def _json_checksum(content: Mapping[str, Any]) -> str:

@@ -139,7 +139,7 @@ def test_a_torn_last_line_is_no_measurement(tmp_path):
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 2})[:-3])
     assert run.metrics() == [{"step": 1, "metric": 0.5}]
-    run.forget_after(0)
+    run.drop_metrics_after(0)
     assert run.metrics() == []
 
 

@@ -123,7 +123,7 @@ class BenchCommand:
             case = bench.LOOPS[name]
             modes = [mode for mode in bench.MODES if mode != "compiled" or name in bench.COMPILED]
             with _progress(console) as say:
-                figures, left_out = bench.follow_loops(
+                figures, left_out = bench.measure_loops(
                     case,
                     modes if self.device == "cuda" else modes[:1],
                     3 if self.quick else self.repeats,
@@ -154,7 +154,7 @@ class BenchCommand:
         torch.set_num_threads(threads)
         with _progress(console) as say:
             repeats = 3 if self.quick else self.repeats
-            points, floor, failed = bench.follow(
+            points, floor, failed = bench.measure_sweep(
                 sweep, self.device, repeats, self.longest, lambda text: say(f"against {against}", text)
             )
         table = Table(f"µs per step, by {sweep.label}", box=None, header_style="bold")
@@ -213,7 +213,7 @@ def _title(name: str, case: bench.Case, threads: int | None = None) -> str:
     return f"\n{name}: {', '.join(sizes)}"
 
 
-def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Figure]) -> Table:
+def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Measurement]) -> Table:
     """Return the table of one case, fastest first."""
     table = Table(title=_title(name, case, threads), title_justify="left", box=None, header_style="bold")
     table.add_column("")

@@ -59,14 +59,14 @@ class CompareCommand(ExperimentCommand):
             compare.check_record(contest, self.results)
         compare.check_trials(read_status(experiments, storage))
         start, write = time.monotonic(), progress_lines()
-        left_before = {experiment.name: experiment.trials + len(experiment.seeds) for experiment in experiments}
+        remaining_before = {experiment.name: experiment.trials + len(experiment.seeds) for experiment in experiments}
 
         def follow(status: Status, progress: Progress | None) -> None:
             if not self.quiet and progress is not None:
                 write(f"{status.experiment.name}: step {progress.step:,} of {progress.steps:,}")
-            if not self.quiet and status.left != left_before[status.experiment.name]:
-                left_before[status.experiment.name] = status.left
-                done = "complete" if not status.left else f"{status.left} left"
+            if not self.quiet and status.remaining != remaining_before[status.experiment.name]:
+                remaining_before[status.experiment.name] = status.remaining
+                done = "complete" if not status.remaining else f"{status.remaining} left"
                 line(console, f"{time.monotonic() - start:.0f} s: {status.experiment.name} {done}")
 
         with stoppable():
@@ -79,9 +79,9 @@ class CompareCommand(ExperimentCommand):
         for path in self._write(contests, statuses):
             line(console, str(path))
         for status in statuses:
-            if not status.left:
+            if not status.remaining:
                 shutil.rmtree(self.folder / status.experiment.name, ignore_errors=True)
-        if left := sum(status.left for status in statuses):
+        if left := sum(status.remaining for status in statuses):
             line(console, f"{left} trials and final runs left: run the same command to continue")
 
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:

@@ -14,8 +14,6 @@ from rich.text import Text
 from cornn._terminal import escape_controls
 
 SECONDS_BETWEEN_LINES = 10.0
-FEWEST_POINTS = 3
-"""A curve of fewer points is not drawn."""
 
 
 class SafeConsole(Console):

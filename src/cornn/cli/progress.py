@@ -21,7 +21,7 @@ from cornn._extras import missing_extra
 from cornn._json import naming
 from cornn._signals import exit_code
 from cornn.artifacts import METRICS, is_saved
-from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
+from cornn.cli.console import line, progress_lines, screen
 from cornn.lab.config import read_run_config
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
@@ -42,6 +42,9 @@ class OutputOptions:
 
 Result = TypeVar("Result")
 
+FEWEST_POINTS = 3
+"""A curve of fewer points is not drawn."""
+
 
 @contextmanager
 def resumable(console: Console, folder: Path) -> Iterator[None]:
@@ -61,6 +64,18 @@ def training_console(output: OutputOptions) -> Console:
     """Return the console of a training run. Of several processes only the first prints."""
     rank = int(os.environ.get("RANK", 0)) or int(os.environ.get("LOCAL_RANK", 0)) + int(os.environ.get("NODE_RANK", 0))
     return screen(stderr=output.json, quiet=rank > 0)
+
+
+def train_with_progress(
+    console: Console, output: OutputOptions, folder: Path, train: Callable[[Watch], Run | tuple[dict, list[Run]]]
+) -> None:
+    """Call `train(watch)`, and print the result of the run that it returns, or the summary and the runs of seeds."""
+    with resumable(console, folder):
+        trained = run_with_progress(console, output, folder, train)
+        if isinstance(trained, Run):
+            print_result(console, output, trained)
+        else:
+            print_summary(console, output, folder, *trained)
 
 
 def run_with_progress(console: Console, output: OutputOptions, folder: Path, work: Callable[[Watch], Result]) -> Result:

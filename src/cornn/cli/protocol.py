@@ -73,7 +73,7 @@ class ProtocolCommand(ExperimentCommand):
         finish = partial(reproduce.record_runs, results=self.results, about={"protocol": about})
         (status,) = self.work(console, [replace(experiment, seeds=left)], self.folder, finish=finish)
         print_runs(console, status)
-        if not status.left:
+        if not status.remaining:
             reproduce.check_recorded(experiment, self.results)
 
 

@@ -155,7 +155,7 @@ def _follow_with_bar(console: Console, stack: ExitStack) -> Follow:
         counts = {"running": status.running, "pruned": status.pruned, "failed": status.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "
-        left = status.seconds_left
+        left = status.seconds_remaining
         bar.update(
             task_id,
             completed=status.done,

@@ -94,7 +94,7 @@ def compare(values: Sequence[float], better: str, published: Published, failed: 
     accuracy = better == "higher"
     if accuracy and published.mean is None:
         return "no mean published"
-    mean = published.figure if published.mean is None else published.mean
+    mean = published.value if published.mean is None else published.mean
     margin = MARGIN_POINTS if accuracy else MARGIN_SHARE * mean
     interval = difference(values, mean, published.deviation, PAPER_RUNS)
     if interval is None:

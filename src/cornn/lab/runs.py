@@ -49,7 +49,7 @@ class Run(RunArtifact):
         with _explaining_errors(path), open(path, "a", encoding="utf8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def forget_after(self, step: int) -> None:
+    def drop_metrics_after(self, step: int) -> None:
         """Drop the metrics after `step`, which will be measured again."""
         path = self.path / METRICS
         lines = (read_bytes(path) if path.exists() else b"").splitlines(keepends=True)
@@ -70,7 +70,7 @@ class Run(RunArtifact):
             content = file.read()
         return {"bytes": len(content), "sha256": compute_checksum(content)}
 
-    def go_back(self) -> None:
+    def restore_previous_checkpoint(self) -> None:
         """Replace the last checkpoint by the previous one."""
         os.replace(self.path / BEFORE, self.path / CHECKPOINT)
 

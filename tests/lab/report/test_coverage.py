@@ -37,7 +37,7 @@ def test_every_item_has_a_known_status_and_evidence_that_exists(found):
 def test_every_row_of_the_papers_tables_is_covered(found):
     for task, rows in PUBLISHED.items():
         for row in rows:
-            words = f"{row.model}-{row.units}, {row.figure:g}"
+            words = f"{row.model}-{row.units}, {row.value:g}"
             assert any(item.place == row.table and task in item.content and words in item.content for item in found), (
                 row
             )

@@ -282,7 +282,7 @@ def test_a_second_process_is_refused_before_it_changes_a_checkpoint(tmp_path):
     def second(progress):
         if progress.step != 3:
             return
-        Run(tmp_path / "seed-1").go_back()  # as if it had not been saved yet
+        Run(tmp_path / "seed-1").restore_previous_checkpoint()  # as if it had not been saved yet
         with pytest.raises(RuntimeError, match="another process is training in"):
             training.resume_seeds(tmp_path)
         assert Run(tmp_path / "seed-0").checkpoint()["step"] == 3

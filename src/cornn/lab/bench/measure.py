@@ -38,7 +38,7 @@ Pass = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Measurement:
     """The medians of one contender."""
 
     contender: str
@@ -175,7 +175,7 @@ def _repeat(call: Pass, device: str, enough: float) -> list[float]:
 
 def compare(
     case: Case, device: str, repeats: int, say: Callable[[str], None] = lambda text: None
-) -> tuple[list[Figure], dict[str, str]]:
+) -> tuple[list[Measurement], dict[str, str]]:
     """Measure all contenders; return their figures, the fastest first, and the reasons of those that are left out."""
     layers, left_out = contenders(case, device)
     both, forward, memory = {}, {}, {}
@@ -198,7 +198,7 @@ def compare(
         forward_times = turns(forward, device, repeats, lambda text: say(f"forward: {text}"))
         times = turns(both, device, repeats, lambda text: say(f"forward and backward: {text}"))
     figures = [
-        Figure(
+        Measurement(
             name, statistics.median(times[name]), statistics.median(forward_times[name]), memory[name], len(times[name])
         )
         for name in both

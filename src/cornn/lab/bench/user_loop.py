@@ -48,7 +48,7 @@ MODES = ("launched", "captured", "compiled")
 
 
 @dataclass(frozen=True)
-class LoopFigure:
+class LoopMeasurement:
     """Medians of one contender in one mode."""
 
     contender: str
@@ -71,13 +71,13 @@ def _in_mode(mode: str, layer: nn.Module, case: Case, device: str) -> tuple[Pass
     return forward, both
 
 
-def follow_loops(
+def measure_loops(
     case: Case,
     modes: Sequence[str] = MODES,
     repeats: int = 5,
     device: str = "cuda",
     say: Callable[[str], None] = lambda text: None,
-) -> tuple[list[LoopFigure], dict[str, str]]:
+) -> tuple[list[LoopMeasurement], dict[str, str]]:
     """Measure every contender in every mode, in turns.
 
     Args:
@@ -105,7 +105,7 @@ def follow_loops(
         by_label = [{label: calls[key] for label, key in labels.items()} for calls in (forward, both)]
         forward_times, both_times = (turns(calls, device, repeats, say, SHARE) for calls in by_label)
     figures = [
-        LoopFigure(
+        LoopMeasurement(
             *key,
             statistics.median(both_times[label]),
             statistics.median(forward_times[label]),

@@ -51,7 +51,7 @@ class Contest:
         return "the paper's numbers of neurons" if self.hidden_size is None else f"{self.hidden_size} neurons"
 
     @property
-    def about(self) -> dict[str, Any]:
+    def comparable_settings(self) -> dict[str, Any]:
         """The settings that must be equal for rows to be comparable."""
         sizes = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
         return {"task": {"name": self.task.name, **without_defaults(self.task)}, **sizes, **self.shared}
@@ -225,7 +225,8 @@ def check_record(contest: Contest, results: Path) -> None:
     path = _path(contest, results)
     if path.exists():
         recorded = read_json(path)
-        changed = list_changes({name: recorded[name] for name in contest.about if name in recorded}, contest.about)
+        settings = contest.comparable_settings
+        changed = list_changes({name: recorded[name] for name in settings if name in recorded}, settings)
         for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
             recorded_count = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
             changed += [f"{what} was {recorded_count}, is {now}"] if recorded_count > now else []
@@ -271,7 +272,7 @@ def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path
     machines = [*recorded.get("machines", ()), *([origin] if origin not in recorded.get("machines", ()) else ())]
     content = {
         "contest": contest.name,
-        **contest.about,
+        **contest.comparable_settings,
         "metric": first.task.metric,
         "better": first.task.better,
         "solved": first.task.solved,

@@ -99,11 +99,11 @@ class Queue:
 
     def _compare(self) -> None:
         """Reject a study that belongs to another experiment."""
-        name, about = self.experiment.name, self.experiment.about
+        name, settings = self.experiment.name, self.experiment.shared_settings
         if "experiment" not in self.trials.user_attrs:
-            self.trials.set_user_attr("experiment", about)
+            self.trials.set_user_attr("experiment", settings)
             self.trials.set_user_attr("task", asdict(self.task))
-        changed = list_changes(self.trials.user_attrs["experiment"], about)
+        changed = list_changes(self.trials.user_attrs["experiment"], settings)
         if changed:
             raise ValueError(
                 f"the study {name} belongs to another experiment ({'; '.join(changed)}): choose another name or storage"

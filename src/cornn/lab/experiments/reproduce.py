@@ -37,8 +37,8 @@ def _mnist(task: str) -> list[Experiment]:
 
 
 def _noisy_cifar10() -> list[Experiment]:
-    fresh = [_runs(resolve("noisy-cifar10", noise=noise), 1) for noise in ("fresh-normal", "fresh-uniform")]
-    return [_runs(resolve("noisy-cifar10"), 5), *fresh]
+    new_noise = [_runs(resolve("noisy-cifar10", noise=noise), 1) for noise in ("fresh-normal", "fresh-uniform")]
+    return [_runs(resolve("noisy-cifar10"), 5), *new_noise]
 
 
 def _har2() -> list[Experiment]:

@@ -77,7 +77,7 @@ class Experiment:
         return self.base.override(**settings, **({"layer": constants} if constants else {}))
 
     @property
-    def about(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """The settings that all trials and runs of an experiment share. Their numbers may grow."""
         space = {name: str(draw) for name, draw in self.space.items()}
         return {"config": canonical(self.base), "space": space, "finals": dict(self.finals), "prune": self.prune}

@@ -70,7 +70,7 @@ class Status:
         return {} if self.best is None else self.best["values"]
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Number of trials and runs without a result that can still have one."""
         trials = max(0, self.experiment.trials - self.done)
         hopeless = bool(self.experiment.space) and trials == 0 and self.best is None
@@ -78,8 +78,8 @@ class Status:
         return trials + (0 if hopeless else sum(seed not in finished for seed in self.experiment.seeds))
 
     @property
-    def seconds_left(self) -> float | None:
+    def seconds_remaining(self) -> float | None:
         """Estimate of the time until all trials are done; None if nothing is known yet."""
         seconds = [row["seconds"] for row in self.rows if row["seconds"] is not None]
-        left = max(0, self.experiment.trials - self.done)
-        return sum(seconds) / len(seconds) * left / max(1, self.running) if seconds else None
+        trials = max(0, self.experiment.trials - self.done)
+        return sum(seconds) / len(seconds) * trials / max(1, self.running) if seconds else None

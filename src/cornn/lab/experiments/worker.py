@@ -112,7 +112,7 @@ class Worker:
         """Take one piece of work of an experiment; False if there is none, or no time for it."""
         queue.fill()
         status = queue.status()
-        queue.done = not status.left
+        queue.done = not status.remaining
         self.follow(status, None)
         if time.time() + self._expected(status) > self.ends:
             return False

@@ -133,9 +133,9 @@ class ModelResult:
         """The best published accuracy of this model, of any size and training; empty if none is known."""
         task, model = self.contest["task"]["name"], title(self.name)
         accuracies = [
-            (result.figure, f"{result.units} units") for result in PUBLISHED.get(task, ()) if result.model == model
+            (result.value, f"{result.units} units") for result in PUBLISHED.get(task, ()) if result.model == model
         ]
-        accuracies += [(result.figure, result.source) for result in ELSEWHERE.get(task, ()) if result.model == model]
+        accuracies += [(result.value, result.source) for result in ELSEWHERE.get(task, ()) if result.model == model]
         return "{:g} ({})".format(*max(accuracies)) if accuracies else ""
 
 

@@ -22,7 +22,7 @@ from cornn.lab.config import Train, as_dictionary, differences, from_dictionary,
 from cornn.lab.intervals import mean_interval
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.distributed import connect
-from cornn.lab.training.fit import Diverged, Introduce, about, silent
+from cornn.lab.training.fit import Diverged, Introduce, describe_run, silent
 from cornn.lab.training.loop import Watch, train
 from cornn.lab.training.side_by_side import fits_side_by_side
 from cornn.lab.training.state import RunState, prepare
@@ -109,7 +109,7 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
     for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
             started = (folder / CONFIG).exists()
-            state.run = Run(folder) if started else create(folder, about(state.config))
+            state.run = Run(folder) if started else create(folder, describe_run(state.config))
         by_step.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
     fabric.barrier()
     for group_members in by_step.values():
@@ -159,10 +159,8 @@ def _find_common(folders: Sequence[Path]) -> list[dict | None]:
             previous = Run(folder).checkpoint(before=True)
             if (previous["step"] if previous else 0) == first:
                 checkpoints[number] = previous
-                if previous is not None:
-                    Run(
-                        folder
-                    ).go_back()  # otherwise the next save would keep a checkpoint that the other runs do not have
+                if previous is not None:  # otherwise the next save would keep one that the other runs do not have
+                    Run(folder).restore_previous_checkpoint()
     return checkpoints
 
 

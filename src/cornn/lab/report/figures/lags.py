@@ -18,7 +18,7 @@ PAPER = {"adding": (0.016, 94.5, 9.5), "sMNIST-128": (0.053, 1.7, 4.0), "psMNIST
 """Task -> dt, gamma, epsilon of the paper's tables."""
 
 
-def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
+def simulate_untrained_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
     """Create untrained layers with the paper's constants and with ours, on input like that of the adding problem.
 
     Returns:
@@ -44,7 +44,7 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
 def lags() -> Any:
     """Draw gradients by lag for several constants, and the bounds for one of them."""
     figure, axes = canvas(1, 2, size=(10.5, 5.0))
-    cases = fresh_layers(LENGTH)
+    cases = simulate_untrained_layers(LENGTH)
     plot_gradients_by_lag(axes[0, 0], cases)
     set_panel_title(axes[0, 0], "a", "gradients before training")
     network, trajectory = next(iter(cases.values()))
