@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cornn._arguments import choose
 from cornn.cli.console import line, screen
-from cornn.lab.data import catalogue, folder
+from cornn.lab.data import catalogue, find_folder
 from cornn.lab.data.cache import CACHE
 from cornn.lab.data.download import Watch
 
@@ -27,7 +27,7 @@ class ListCommand:
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
-        console, where = screen(), folder(self.data)
+        console, where = screen(), find_folder(self.data)
         table = Table("set", "tasks", "", "size", box=None, header_style="bold")
         table.add_column("", overflow="fold")  # paths are printed whole, also in a narrow terminal
         missing = []
@@ -56,7 +56,7 @@ class GetCommand:
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
-        console, where = screen(), folder(self.data)
+        console, where = screen(), find_folder(self.data)
         state = catalogue.state(choose("data set", self.name, catalogue.SETS), where)
         if state.status != "present":
             columns = (

@@ -55,7 +55,7 @@ def passes(
     layer: nn.Module, case: Case, device: str, call: Callable[..., tuple[Tensor, object]] | None = None
 ) -> tuple[Pass, Pass]:
     """Return the forward pass, and forward and backward, of a layer that is called directly or through `call`."""
-    call = call or layer
+    call = layer if call is None else call
     random = generator(0, "bench")
     input = torch.randn(case.steps, case.batch, case.inputs, generator=random).to(device)
     gradient = torch.randn(case.steps, case.batch, case.hidden, generator=random).to(device)
