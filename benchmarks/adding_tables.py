@@ -1,13 +1,13 @@
 """Tables of docs/adding.md and docs/appendix-adding.md: runs, searches and results/memory.json."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from cornn.lab import records
+from cornn._json import read_json
+from cornn.lab import intervals, records
 from cornn.lab.recipes import resolve
-from cornn.lab.report import intervals, tables
+from cornn.lab.report import tables
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 RECIPES = {("ours", "cornn"): "ours", ("paper", "cornn"): "the paper's", ("paper", "lem"): "LEM"}
@@ -117,7 +117,7 @@ def _ends(values) -> tuple[float, float]:
 
 def _read_search(length: int) -> dict[str, tuple[str, str, str]]:
     """Return label of a variant -> number of solved seeds, median training steps, worst test MSE."""
-    record = json.loads((RESULTS / "adding-search" / f"10-feedback-{length}.json").read_text(encoding="utf8"))
+    record = read_json(RESULTS / "adding-search" / f"10-feedback-{length}.json")
     values, seeds = record["settings"], record["options"]["seeds"]
     results = {}
     for first in range(0, len(record["test"]), seeds):
@@ -154,7 +154,7 @@ def adding_lengths() -> str:
 
 
 def _memory() -> dict:
-    return json.loads((RESULTS / "memory.json").read_text(encoding="utf8"))
+    return read_json(RESULTS / "memory.json")
 
 
 def adding_step() -> str:

@@ -1,10 +1,11 @@
 """The tables of the comparison on the time-series archive."""
 
-import json
 from itertools import groupby
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
+
+from cornn._json import read_json
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 SHOWN = ("bank", "causal bank", "MiniRocket", "MultiRocket", "network", "statistics")
@@ -16,7 +17,7 @@ MISSING = "There is no record yet."
 
 def _record() -> dict[str, Any] | None:
     path = RESULTS / "archive.json"
-    return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
+    return read_json(path) if path.exists() else None
 
 
 def _values(record: dict[str, Any], field: str, classifier: str, data: str, resampled: bool) -> list[float]:
@@ -178,7 +179,7 @@ def calibration() -> str:
 
 def search() -> str:
     """Ideas for the bank that were tried on resampled splits which no earlier choice had seen."""
-    content = json.loads((RESULTS / "bank-search.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "bank-search.json")
     lines = ["| idea | mean accuracy | gain over the default | above MiniRocket |", "| --- | ---: | ---: | ---: |"]
     for row in content["rows"]:
         if row["protocol"] == "D":
@@ -193,7 +194,7 @@ def large() -> str:
     path = RESULTS / "bank-large.json"
     if not path.exists():
         return MISSING
-    row = json.loads(path.read_text(encoding="utf8"))
+    row = read_json(path)
     return (
         f"Measured: {row['sequences']:,} sequences of {row['steps']} steps take {row['cpu_seconds']:.0f} s of "
         f"processor time on {row['machine']['threads']} threads and at most {row['peak_gigabytes']:.2f} GB, "

@@ -1,6 +1,5 @@
 """The tables of the improved recipes: targets, results, and the search for the recipes."""
 
-import json
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,13 +9,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cornn._checked import encode
-from cornn.lab import records
+from cornn._json import read_json
+from cornn.lab import intervals, records
 from cornn.lab.config import Train, flat_settings, from_dictionary
 from cornn.lab.experiments import protocol
-from cornn.lab.recipes import resolve
-from cornn.lab.report import intervals, tables, targets
+from cornn.lab.recipes import WINDOWS, resolve
+from cornn.lab.report import tables, targets
 from cornn.lab.report.tables import RunGroup
-from cornn.lab.report.targets import WINDOWS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -75,7 +74,7 @@ def _state(path: Path, task: str, results: Path) -> tuple[str, RunGroup | None]:
     choice_file = protocol.chosen_path(path)
     if not choice_file.exists():
         return "frozen, not searched yet", None
-    choice = json.loads(choice_file.read_text(encoding="utf8"))
+    choice = read_json(choice_file)
     words = f"trial {choice['trial']} chosen, validation {choice['validation']:.2f}"
     shared = records.group_identity(from_dictionary(choice["config"]))
     runs = [group for group in tables.group_runs(results, task) if group.identity == shared and group.records]
@@ -173,7 +172,7 @@ KINDS = {
 
 def untrained() -> str:
     """Accuracy of a linear readout before training."""
-    rows = json.loads((RESULTS / "untrained.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "untrained.json")["rows"]
     lines = [
         "| 128 untrained neurons | effective rank, uncoupled | accuracy of a linear readout of the last y |",
         "| --- | ---: | ---: |",

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cornn.lab.data import cifar10, folder, har, imdb, mnist
+from cornn.lab.data import cifar10, find_folder, har, imdb, mnist
 from cornn.lab.tasks import lorenz96
 
 BATCH = 64
@@ -76,19 +76,19 @@ _packed: dict[str, Arrays] = {}
 
 
 def _mnist_arrays() -> Arrays:
-    images, labels = mnist.read(folder(), "train")
+    images, labels = mnist.read(find_folder(), "train")
     order = np.random.RandomState(0).permutation(len(images))[:14_000]
     return {"images": images[order], "labels": labels[order]}
 
 
 def _har_arrays() -> Arrays:
-    signals, activities, subjects = har.read(folder(), "train")
+    signals, activities, subjects = har.read(find_folder(), "train")
     return {"signals": signals, "activities": activities, "subjects": subjects}
 
 
 def _text_arrays() -> Arrays:
     """Read six million characters of training reviews, each review ended by 0."""
-    files = sorted(imdb.find(folder())["train"], key=str)
+    files = sorted(imdb.find(find_folder())["train"], key=str)
     np.random.RandomState(0).shuffle(files)  # pyright: ignore[reportArgumentType]
     parts, size = [], 0
     for file in files:
@@ -131,7 +131,7 @@ def read_mnist(device: str) -> tuple[Tensor, Tensor]:
 
 @functools.cache
 def read_cifar10(device: str) -> tuple[Tensor, Tensor]:
-    images, labels = cifar10.read(folder(), "train")
+    images, labels = cifar10.read(find_folder(), "train")
     rows = torch.from_numpy(images[:8500]).float() / 255
     rows = (rows - rows[:7000].mean()) / rows[:7000].std()
     return rows.to(device), torch.from_numpy(labels[:8500]).long().to(device)
@@ -157,7 +157,7 @@ def read_characters(device: str) -> Tensor:
 @functools.cache
 def read_words(device: str) -> tuple[Tensor, Tensor]:
     """Return the last 200 words of 16,000 reviews, padded with 0 on the left, and targets; 1 is the unknown word."""
-    reviews = imdb.read(folder(), "train")
+    reviews = imdb.read(find_folder(), "train")
     ends = np.cumsum(reviews.lengths)
     order = np.random.RandomState(1).permutation(len(ends))[:16_000]
     texts = [[reviews.lexicon[i].lower() for i in reviews.words[ends[n] - reviews.lengths[n] : ends[n]]] for n in order]
@@ -173,7 +173,7 @@ def read_words(device: str) -> tuple[Tensor, Tensor]:
 @functools.cache
 def read_lorenz96(device: str) -> Tensor:
     """Return 128 training and 128 validation trajectories (256, 325, 5), after 1,000 points that are dropped."""
-    paths = lorenz96.paths(8.0, folder())
+    paths = lorenz96.paths(8.0, find_folder())
     x = torch.cat([torch.from_numpy(paths[split])[:, 1000:1325] for split in ("training", "validation")])
     return ((x - x[:128].mean()) / x[:128].std()).float().to(device)
 

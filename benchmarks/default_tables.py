@@ -1,13 +1,13 @@
 """Tables about the default of `CoRNN`, from results/default-layer*.json and results/user-loop-cuda.json."""
 
-import json
 from pathlib import Path
 from statistics import mean
 
 from default_layer import BLOCKS, neurons_as
 
+from cornn._json import read_json
 from cornn.lab import records
-from cornn.lab.report.intervals import mean_interval
+from cornn.lab.intervals import mean_interval
 from cornn.lab.tasks import Adding
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -29,7 +29,7 @@ DIGITS = {"period": 4, "char": 2, "lorenz": 3, "latch": 4, "adding200": 0, "addi
 
 
 def _load(name: str) -> list[dict]:
-    return json.loads((RESULTS / name).read_text(encoding="utf8"))["rows"]
+    return read_json(RESULTS / name)["rows"]
 
 
 def _value(row: dict) -> float:
@@ -182,7 +182,7 @@ def centred() -> str:
 
 def ideas() -> str:
     """Write one row per idea: all seeds of adding, means elsewhere."""
-    content = json.loads((RESULTS / "default-layer-ideas.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "default-layer-ideas.json")
     tasks = ("adding200", "adding500", "pixels", "rows", "noise", "char", "har", "lorenz")
     lines = ["| idea | " + " | ".join(tasks) + " |", "| --- |" + " ---: |" * len(tasks)]
     for idea in content["ideas"]:
@@ -206,7 +206,7 @@ def durations() -> str:
         path = RESULTS / f"durations-{device}.json"
         if not path.exists():
             continue
-        content = json.loads(path.read_text(encoding="utf8"))
+        content = read_json(path)
         names = list(dict.fromkeys(row["contender"] for row in content["rows"]))
         if not lines:
             lines = [

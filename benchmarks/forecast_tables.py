@@ -1,6 +1,5 @@
 """The tables of docs/forecasting.md."""
 
-import json
 import math
 from collections import defaultdict
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 
 from forecast_series import KINDS
 
-from cornn.lab.report.intervals import mean_interval
+from cornn._json import read_json
+from cornn.lab.intervals import mean_interval
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 METHODS = ("pool", "ETS", "ridge on lags", "seasonal naive", "last value")
@@ -19,7 +19,7 @@ STEPS = ((1, 1), (2, 3), (4, 6), (7, 12), (13, 24), (25, 48))  # groups of steps
 
 def _record() -> dict[str, Any] | None:
     path = RESULTS / "forecast.json"
-    return json.loads(path.read_text(encoding="utf8")) if path.exists() else None
+    return read_json(path) if path.exists() else None
 
 
 def _kinds(record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -178,7 +178,7 @@ def ideas() -> str:
     path = RESULTS / "forecast-ideas.json"
     if not path.exists():
         return "There is no record yet."
-    kinds = _kinds(json.loads(path.read_text(encoding="utf8")))
+    kinds = _kinds(read_json(path))
     rows = [row for group in kinds.values() for row in group]
     lines = [
         "| combination | RMSE relative to seasonal naive | kinds better, worse by 1 % | seasonal series behind it |",

@@ -1,6 +1,5 @@
 """The headline results of the README, each with its most important limitation, and the notes to them in the docs."""
 
-import json
 import statistics
 from collections import Counter
 from pathlib import Path
@@ -9,10 +8,11 @@ from default_tables import compare_with_gru, gru_at_5000, means
 from rival_tables import leads
 
 from cornn._checked import encode
-from cornn.lab import records
+from cornn._json import read_json
+from cornn.lab import intervals, records
 from cornn.lab.config import Train
 from cornn.lab.recipes import PUBLISHED, resolve
-from cornn.lab.report import comparison, intervals, tables
+from cornn.lab.report import comparison, tables
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -67,7 +67,7 @@ def _gru_on_pixels() -> tuple[int, comparison.ModelResult]:
 
 def _other_optimiser_on_pixels() -> tuple[str, float]:
     """Return the best optimiser of the GRU in the search for the default layer, in words, and its accuracy."""
-    rows = json.loads((RESULTS / "default-layer-search.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "default-layer-search.json")["rows"]
     trainings = (row for row in rows if (row["task"], row["variant"]) == ("pixels", "gru"))
     best = max(trainings, key=lambda row: row["value"])
     names = {"sgd": "SGD", "adamw": "AdamW", "rmsprop": "RMSprop"}
@@ -130,7 +130,7 @@ def _noisy_images() -> str:
     return (
         f"- **Noise-padded CIFAR-10, 128 neurons: {statistics.fmean(tests):.1f} %** {_interval(tests)}, {len(tests)} "
         "seeds, by a [protocol](docs/better.md#frozen-protocols) that locked the test split "
-        f"([records](results/noisy-cifar10)). The paper reports {paper.figure:g} % at best and {paper.mean:g} % on "
+        f"([records](results/noisy-cifar10)). The paper reports {paper.value:g} % at best and {paper.mean:g} % on "
         f"average; its settings gave {_summary(theirs)} here.\n"
         "  *But:* the recipe whitens the image rows, and decays and averages the weights. No other model was trained "
         f"like this; our earlier recipe gave {_summary(before)}."

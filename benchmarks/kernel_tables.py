@@ -1,9 +1,9 @@
 """The tables of single kernels: the parts of a training step, tensor cores, the cost of one sample of a stream."""
 
-import json
 import statistics
 from pathlib import Path
 
+from cornn._json import read_json
 from cornn.engine.backends.cuda.layout import LARGEST_CLUSTER
 from cornn.engine.backends.cuda.weights import SMALLEST
 
@@ -12,7 +12,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 def loops() -> str:
     """The instructions of a step, counted in the machine code."""
-    content = json.loads((RESULTS / "profile-cuda.json").read_text(encoding="utf8"))["loops"]
+    content = read_json(RESULTS / "profile-cuda.json")["loops"]
     lines = [
         "| kernel | neurons | instructions per step and warp | multiply-adds | others |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -36,8 +36,8 @@ _STEP = {
 
 def step() -> str:
     """The parts of a training step, and an epoch next to the pass alone."""
-    content = json.loads((RESULTS / "step-cuda.json").read_text(encoding="utf8"))
-    speed = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "step-cuda.json")
+    speed = read_json(RESULTS / "speed-cuda.json")
     bare = next(row for row in speed["times"] if (row["steps"], row["batch"], row["hidden"]) == (784, 120, 128))
     left = content["kernels"]
     lines = ["| part of a training step | kernels | µs |", "| --- | ---: | ---: |"]
@@ -65,7 +65,7 @@ def step() -> str:
 
 def tensor_cores() -> str:
     """Exact fp32 compared with tf32 and bfloat16 on tensor cores."""
-    content = json.loads((RESULTS / "speed-tensor.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "speed-tensor.json")
     worst = {"exact": "-"}
     for precision in ("tf32", "bf16"):
         error = max(row["float64"] for row in content["errors"] if row["precision"] == precision)
@@ -89,7 +89,7 @@ def tensor_cores() -> str:
 def _variants() -> dict[tuple[int, ...], dict[str, dict]]:
     """Return (steps, batch, neurons) -> variant of exact fp32 -> row."""
     by_size: dict[tuple[int, ...], dict[str, dict]] = {}
-    for row in json.loads((RESULTS / "exact-variants.json").read_text(encoding="utf8"))["rows"]:
+    for row in read_json(RESULTS / "exact-variants.json")["rows"]:
         if "variant" in row:
             by_size.setdefault(tuple(row["size"]), {})[row["variant"]] = row
     return by_size
@@ -126,7 +126,7 @@ def large_layers() -> str:
     ]
     sizes: dict[str, list[dict]] = {}
     newer = _variants()
-    for row in json.loads(path.read_text(encoding="utf8"))["rows"]:
+    for row in read_json(path)["rows"]:
         size = row["steps"], row["batch"], row["hidden"]
         if row["precision"] == "exact" and size in newer:
             measured = newer[size][_variant_used(row["hidden"])]
@@ -150,7 +150,7 @@ def profile_large() -> str:
         "| shared memory busy |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
     ]
-    for row in json.loads((RESULTS / "profile-large-cuda.json").read_text(encoding="utf8"))["rows"]:
+    for row in read_json(RESULTS / "profile-large-cuda.json")["rows"]:
         slots = row["cycles"] * 4 * row["multiprocessors"]
         lines.append(
             f"| {row['hidden']:,} | {row['kernel']} | {row['cycles'] / row['steps']:,.0f} | {row['fma'] / slots:.0%} "
@@ -162,7 +162,7 @@ def profile_large() -> str:
 def two_threads() -> str:
     """How many times faster two threads are than one, over blocks of a quarter of a second."""
     lines = ["| case | lowest | median | highest |", "| --- | ---: | ---: | ---: |"]
-    for row in json.loads((RESULTS / "two-threads.json").read_text(encoding="utf8"))["rows"]:
+    for row in read_json(RESULTS / "two-threads.json")["rows"]:
         ratios = sorted(single / double for single, double in zip(row["one"], row["two"], strict=True))
         middle = statistics.median(ratios)
         lines.append(f"| {row['case']} | {ratios[0]:.2f} | {middle:.2f} | {ratios[-1]:.2f} |")
@@ -174,7 +174,7 @@ def speed_stream() -> str:
     path = RESULTS / "speed-stream.json"
     if not path.exists():
         return "There is no record yet."
-    rows = json.loads(path.read_text(encoding="utf8"))["rows"]
+    rows = read_json(path)["rows"]
     names = list(dict.fromkeys(row["contender"] for row in rows))
     lines = [f"| neurons | {' | '.join(names)} |", "| ---: |" + " ---: |" * len(names)]
     for hidden in dict.fromkeys(row["hidden"] for row in rows):
@@ -188,7 +188,7 @@ LOOP_CONTENDERS = ("CoRNN", "CoRNN, given constants", "nn.LSTM", "nn.GRU", "nn.R
 
 def _user_loop(mode: str, contenders: tuple[str, ...] = LOOP_CONTENDERS) -> str:
     """Milliseconds of forward and backward, and of the forward pass, of layers in a user's loop in one mode."""
-    rows = json.loads((RESULTS / "user-loop-cuda.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "user-loop-cuda.json")["rows"]
     compares = "nn.LSTM" in contenders
     lines = [
         f"| steps, batch, neurons, inputs | {' | '.join(contenders)} |" + (" LSTM ÷, RNN ÷ |" if compares else ""),
@@ -214,7 +214,7 @@ def _user_loop(mode: str, contenders: tuple[str, ...] = LOOP_CONTENDERS) -> str:
 
 def cells() -> str:
     """Microseconds of one step of a cell on a CPU: without gradients, and with those of all weights."""
-    rows = json.loads((RESULTS / "cell-cpu.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "cell-cpu.json")["rows"]
     names = list(dict.fromkeys(row["contender"] for row in rows))
     lines = [f"| sequences, neurons | {' | '.join(names)} |", "| --- |" + " ---: |" * len(names)]
     for size in dict.fromkeys((row["batch"], row["hidden"]) for row in rows):

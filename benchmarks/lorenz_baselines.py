@@ -14,7 +14,7 @@ import numpy as np
 
 from cornn._machine import machine
 from cornn._source import source
-from cornn.lab.data import folder
+from cornn.lab.data import find_folder
 from cornn.lab.tasks.lorenz96 import AHEAD, paths
 
 FORCES = (0.9, 8.0)
@@ -36,7 +36,7 @@ def nrmse(prediction: np.ndarray, target: np.ndarray) -> float:
 
 def measure(force: float, kind: type[np.floating]) -> list[dict]:
     """Fit and test every map at one force, with the trajectories rounded to `kind`."""
-    parts = {name: path.astype(kind).astype(np.float64) for name, path in paths(force, folder()).items()}
+    parts = {name: path.astype(kind).astype(np.float64) for name, path in paths(force, find_folder()).items()}
     about = {"force": force, "precision": np.dtype(kind).name}
     inputs, target = windows(parts["test"], 1)
     rows = [{**about, "map": "no change", "states": 1, "test": nrmse(inputs[:, :5], target)}]

@@ -1,7 +1,8 @@
 """The table of exported code on an emulated Cortex-M4."""
 
-import json
 from pathlib import Path
+
+from cornn._json import read_json
 
 RECORD = Path(__file__).resolve().parents[1] / "results" / "microcontroller.json"
 CODES = {
@@ -14,7 +15,7 @@ CODES = {
 
 def microcontroller() -> str:
     """One row per program."""
-    rows = json.loads(RECORD.read_text(encoding="utf8"))["rows"]
+    rows = read_json(RECORD)["rows"]
     lines = [
         "| model, code | weights | flash | RAM + stack | multiplications with weights | tanh and sigmoid "
         "| instructions per step: Cortex-M4, M3 | accuracy: PyTorch, C |",

@@ -75,6 +75,7 @@ TESTS = {
     "lab/report": ["tests/lab/report", "tests/lab/test_settings.py"],
     "lab/bench": ["tests/lab/bench", "tests/lab/test_settings.py"],
     "lab/recipes": ["tests/lab/test_settings.py", "tests/lab/test_recipes.py"],
+    "lab/intervals.py": ["tests/lab/test_intervals.py"],
     "lab/model_specs.py": ["tests/lab/test_config.py"],
     "lab": ["tests/lab/test_records.py", "tests/lab/test_settings.py", "tests/lab/test_runs.py"],
     "cli": ["tests/test_cli.py", "tests/test_doctor.py"],

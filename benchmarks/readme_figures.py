@@ -4,7 +4,6 @@
 results/default-layer.json. `readme-speed.svg` is drawn from results/speed-against-size-*.json.
 """
 
-import json
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from cornn import functional, theory
+from cornn._json import read_json
 from cornn.plots.style import COLOURS, canvas, save, styled
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,7 +73,7 @@ def idea() -> Any:
     layer.set(xlabel="step", ylabel="neuron, fast to slow")
 
     learning.set_title("Validation accuracy after short training, %")
-    rows = json.loads((RESULTS / "default-layer.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "default-layer.json")["rows"]
     width = 0.27
     for number, (model, label) in enumerate(MODELS.items()):
         for place, task in enumerate(TASKS):
@@ -95,7 +95,7 @@ def speed() -> Any:
     figure, axes = canvas(1, 2, size=(9.0, 2.9))
     titles = {"cpu": "CPU, one thread", "cuda": "H200, every layer captured as a CUDA graph"}
     for panel, (device, title) in zip(axes[0], titles.items(), strict=True):
-        record = json.loads((RESULTS / f"speed-against-size-{device}.json").read_text(encoding="utf8"))
+        record = read_json(RESULTS / f"speed-against-size-{device}.json")
         ours = {"cpu": "coRNN, c", "cuda": "coRNN, cuda"}[device]
         for number, name in enumerate((ours, "nn.GRU", "nn.LSTM")):
             rows = [row for row in record["rows"] if row["contender"] == name]

@@ -1,9 +1,10 @@
 """The tables of the attacks on saved files and trainings, and of the changes to the source that tests notice."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from cornn._json import read_json
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -43,7 +44,7 @@ def attacks() -> str:
     path = RESULTS / "reliability.json"
     if not path.exists():
         return "There is no record yet."
-    content = json.loads(path.read_text(encoding="utf8"))
+    content = read_json(path)
     lines = [
         "| promise | test | tries | outcome | silent changes | tracebacks |",
         "| --- | --- | ---: | --- | ---: | ---: |",
@@ -64,7 +65,7 @@ def mutations() -> str:
     path = RESULTS / "mutations.json"
     if not path.exists():
         return "There is no record yet."
-    content = json.loads(path.read_text(encoding="utf8"))
+    content = read_json(path)
     counted = content["counted"]
     rows = [(f"drawn at random from {content['of']:,}", f"{content['tried']}")]
     kinds = Counter(row["why"] for row in content["rows"] if row["outcome"] == "equivalent")

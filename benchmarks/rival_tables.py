@@ -1,6 +1,5 @@
 """The tables of the rivals: speed on a GPU, sizes, and the comparison with equal tuning budgets."""
 
-import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ import torch
 from torch import nn
 
 from cornn import CoRNN
+from cornn._json import read_json
 from cornn.baselines import LAYERS, MODELS
 from cornn.lab.experiments.compare import CONTESTS
 from cornn.lab.recipes import PUBLISHED
@@ -27,7 +27,7 @@ def speed_rivals() -> str:
         "| model | forward, µs per step | backward, µs per step | kernels ÷ coRNN | both, ms | ÷ coRNN | matrix, ms |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for row in json.loads(RECORD.read_text(encoding="utf8"))["rows"]:
+    for row in read_json(RECORD)["rows"]:
         if "failed" in row:
             lines.append(f"| {row['model']} | - | - | - | - | - | - |")
             continue

@@ -1,17 +1,18 @@
 """The tables of runs: our results and the paper's."""
 
-import json
 import statistics
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from paper_coverage import MEANINGS, items
+
+from cornn._json import read_json
 from cornn.baselines import MODELS
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import LOGS
-from cornn.lab.report import coverage, intervals, tables
-from cornn.lab.report.coverage_items import MEANINGS
+from cornn.lab.report import tables
 from cornn.lab.tasks import TASKS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -34,7 +35,7 @@ def runs() -> str:
                 f"| {task}{f' ({ours.case})' if ours.case else ''} | {row.model}-{row.units} | {_verdict(row)} "
                 f"| {ours.summary} | {'-' if ours.deviation is None else ours.number(ours.deviation)} "
                 f"| {ours.number(ours.best)} | {len(ours.tests)} "
-                f"| {'-' if theirs is None else f'{theirs.figure:g}{mean}'} | {_difference(row)} |"
+                f"| {'-' if theirs is None else f'{theirs.value:g}{mean}'} | {_difference(row)} |"
             )
     return "\n".join(lines)
 
@@ -50,7 +51,7 @@ def _difference(row: tables.Row) -> str:
     ours, theirs = row.ours, row.published
     if ours is None or theirs is None or _verdict(row) == "no mean published":
         return "-"
-    mean = theirs.figure if theirs.mean is None else theirs.mean
+    mean = theirs.value if theirs.mean is None else theirs.mean
     interval = intervals.difference(ours.tests, mean, theirs.deviation, intervals.PAPER_RUNS)
     if interval is None:
         return ours.number(ours.mean - mean)
@@ -82,7 +83,7 @@ MAPS = {"no change": "no change", "affine": "affine map of the last {states}"}
 
 def lorenz_baselines() -> str:
     """Simple predictors of Lorenz-96."""
-    rows = json.loads((RESULTS / "lorenz96-baselines.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "lorenz96-baselines.json")["rows"]
     lines = [
         "| predictor | parameters | F = 0.9 | F = 0.9, single precision | F = 8 | F = 8, single precision |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
@@ -156,7 +157,7 @@ def psmnist_seeds() -> str:
 
 def ablation() -> str:
     """Test accuracy over the grids of gamma and epsilon, one table per number of epochs."""
-    grids = coverage.ablation_grids(tables.group_runs(RESULTS, "noisy-cifar10"))
+    grids = tables.ablation_grids(tables.group_runs(RESULTS, "noisy-cifar10"))
     return "\n\n".join(_write_grid(epochs, grid) for epochs, grid in grids.items())
 
 
@@ -253,7 +254,7 @@ SEARCHED = ("learning_rate", "dt", "gamma", "epsilon")
 
 def har2_search() -> str:
     """The best trials of the paper's random search on HAR-2, and its own values."""
-    content = json.loads((RESULTS / "har2-random-search.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "har2-random-search.json")
     lines, best = _search(content["rows"], "{:.2f}", highest=True)
     groups = [
         group for group in tables.group_runs(RESULTS, "har2") if group.units == content["neurons"] and not group.options
@@ -267,7 +268,7 @@ def har2_search() -> str:
 
 def lorenz_search() -> str:
     """The best trials of the random search on Lorenz-96 at F = 8, and the recipe's values."""
-    content = json.loads((RESULTS / "lorenz96-search.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "lorenz96-search.json")
     lines, _ = _search(content["rows"], "{:.4f}", highest=False)
     ours = next(
         group for group in tables.group_runs(RESULTS, "lorenz96") if group.model == "cornn" and not group.options
@@ -281,7 +282,7 @@ def lorenz_search() -> str:
 
 def adding_search() -> str:
     """The best trials of the paper's random search on adding over 500 steps."""
-    rows = json.loads((RESULTS / "adding-random-search.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "adding-random-search.json")["rows"]
     return "\n".join(_search(rows, "{:.4f}", highest=False, names=("dt", "gamma", "epsilon"))[0])
 
 
@@ -301,7 +302,7 @@ def _search(rows: list[dict], form: str, highest: bool, names: tuple[str, ...] =
 
 def coverage_status() -> str:
     """How often each status occurs, and what it means."""
-    statuses = [item.status for item in coverage.items(RESULTS)]
+    statuses = [item.status for item in items(RESULTS)]
     lines = ["| status | items | meaning |", "| --- | ---: | --- |"]
     lines += [f"| {name} | {statuses.count(name)} | {words} |" for name, words in MEANINGS.items() if name in statuses]
     return "\n".join(lines)
@@ -310,7 +311,7 @@ def coverage_status() -> str:
 def coverage_items() -> str:
     """Every claim, figure, table and statement of the paper."""
     lines = ["| place | content | status | note | evidence |", "| --- | --- | --- | --- | --- |"]
-    for item in coverage.items(RESULTS):
+    for item in items(RESULTS):
         evidence = ", ".join(_link(path) for path in item.evidence)
         content, note = (text.replace("|", "\\|").replace("*", "\\*") for text in (item.content, item.note))
         lines.append(f"| {item.place} | {content} | **{item.status}** | {note} | {evidence} |")

@@ -4,7 +4,6 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`; nothing betwee
 """
 
 import argparse
-import json
 import math
 import re
 import sys
@@ -24,6 +23,7 @@ from rival_tables import TABLES as RIVALS
 from run_tables import TABLES as RUNS
 from theory_tables import TABLES as THEORY
 
+from cornn._json import read_json
 from cornn.lab import records
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +32,7 @@ RESULTS = ROOT / "results"
 
 def speed_cpu() -> str:
     """Forward and backward with all gradients: a plain loop, nn.LSTM and coRNN."""
-    content = json.loads((RESULTS / "speed-cpu.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "speed-cpu.json")
     rows = content["rows"]
     keys = list(dict.fromkeys((row["batch"], row["hidden"], row["steps"], row["threads"]) for row in rows))
     names = [name for name in dict.fromkeys(row["contender"] for row in rows) if name.startswith("coRNN")]
@@ -59,7 +59,7 @@ def _by_contender(record: str, field: str, scale: float, digits: int, threads: b
     """One value per contender of a record of `cornn bench`, one row per case and number of threads."""
     if not (RESULTS / record).exists():
         return "There is no record yet."
-    rows = json.loads((RESULTS / record).read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / record)["rows"]
     names = sorted(dict.fromkeys(row["contender"] for row in rows), key=lambda name: (name.startswith("coRNN"), name))
     lines = [
         "| case | steps, batch, neurons, inputs | " + ("threads | " if threads else "") + " | ".join(names) + " |",
@@ -92,7 +92,7 @@ THREADS_GOAL = 1.7  # two threads over one, from 50 sequences on
 
 def speed_cpu_goals() -> str:
     """Speed-up of the C backend over a plain loop and nn.LSTM, and of two threads over one."""
-    rows = json.loads((RESULTS / "speed-cpu.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "speed-cpu.json")["rows"]
     lines = [
         "| case | over a plain loop: target, measured | over nn.LSTM: target, measured "
         "| two threads over one: target, measured |",
@@ -136,7 +136,7 @@ def speed_against() -> str:
     """How the cost grows: a table per record, and its figure."""
     parts = []
     for path in sorted(RESULTS.glob("speed-against-*.json")):
-        content = json.loads(path.read_text(encoding="utf8"))
+        content = read_json(path)
         rows, title = content["rows"], content["measured"]
         values = sorted({row["value"] for row in rows})
         lines = [
@@ -158,7 +158,7 @@ def _captured_lstm() -> dict[tuple[int, int, int], float]:
     """Return (steps, batch, neurons) -> milliseconds of cuDNN's LSTM, captured as a CUDA graph."""
     times = {}
     for record in ("bench-cuda.json", "bench-cuda-batches.json"):
-        for row in json.loads((RESULTS / record).read_text(encoding="utf8"))["rows"]:
+        for row in read_json(RESULTS / record)["rows"]:
             if row["contender"] == "nn.LSTM (replayed)":
                 times[row["steps"], row["batch"], row["hidden"]] = row["seconds"] * 1e3
     return times
@@ -166,7 +166,7 @@ def _captured_lstm() -> dict[tuple[int, int, int], float]:
 
 def speed_cuda() -> str:
     """The kernels, and the whole pass of coRNN and of cuDNN's LSTM, launched and captured."""
-    content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "speed-cuda.json")
     captured = _captured_lstm()
     lines = [
         "| steps, batch, neurons | forward kernel, µs per step | backward kernel, µs per step "
@@ -195,7 +195,7 @@ def _floor(hidden: int, batch: int) -> float:
 
 def kernels() -> str:
     """Every size that has a target: the lower bound, the target, the measurement."""
-    content = json.loads((RESULTS / "speed-cuda.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "speed-cuda.json")
     captured = _captured_lstm()
     lines = [
         "| steps, batch, neurons | bound, µs per step | forward: target, measured | backward: target, measured "
@@ -222,7 +222,7 @@ def kernels() -> str:
 
 def profile() -> str:
     """How the kernels use their cycles."""
-    content = json.loads((RESULTS / "profile-cuda.json").read_text(encoding="utf8"))
+    content = read_json(RESULTS / "profile-cuda.json")
     lines = [
         "| kernel | neurons | multiply-adds | issue slots | shared memory | dispatch stall | shared-memory stall |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -267,7 +267,7 @@ def _with_footnotes(name: str) -> str:
     notes = [records.FOOTNOTE] if records.MARK in text else []
     footnotes: dict[str, list[str]] = {}
     for path in dict.fromkeys(path for path in OPENED if path.suffix == ".json" and path.is_relative_to(RESULTS)):
-        content = json.loads(path.read_text(encoding="utf8"))
+        content = read_json(path)
         if isinstance(content, dict) and not content.keys() & {
             "result",
             "models",

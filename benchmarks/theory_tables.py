@@ -1,11 +1,11 @@
 """Tables of docs/theory.md and docs/appendix-theory.md, from the register and results/theory."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+from cornn._json import read_json
 from cornn.lab import records
 from cornn.lab.config import Train, from_dictionary
 from cornn.lab.tasks import TASKS, Adding
@@ -30,7 +30,7 @@ def register() -> str:
 
 def counterexamples() -> str:
     """Counterexamples: claimed and measured values."""
-    rows = json.loads((RESULTS / "counterexamples.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "counterexamples.json")["rows"]
     lines = ["| claim | counterexample | claimed | measured | reach |", "| --- | --- | ---: | ---: | --- |"]
     for row in rows:
         sign = ">=" if row["needs_more"] else "<="
@@ -42,7 +42,7 @@ def counterexamples() -> str:
 
 def starts() -> str:
     """The paper's tasks before training: hypotheses, proven and measured products."""
-    rows = json.loads((RESULTS / "starts.json").read_text(encoding="utf8"))["rows"]
+    rows = read_json(RESULTS / "starts.json")["rows"]
     lines = [
         "| task, steps | T dt | eq:assm, left / right side | C of eq:nassm | dt / stability limit "
         "| growth per step, bound | norm of the product, bound | measured |",
@@ -67,7 +67,7 @@ def watched() -> str:
                 run = Watched(record["curve"]["step"][-1], record["curve"]["theory"])
                 groups.setdefault(f"{_case(config)}, complete{records.mark([record['result']])}", []).append(run)
     for path in sorted(RESULTS.glob("watch-*.json")):
-        record = json.loads(path.read_text(encoding="utf8"))
+        record = read_json(path)
         rows = record["rows"]
         theory = [row["theory"] for row in rows]
         run = Watched(rows[-1]["step"], theory, record["exponents"][0], record["share_of_watching"])

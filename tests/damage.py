@@ -11,7 +11,7 @@ import torch
 from cornn import SequenceModel, artifacts
 from cornn._checksums import UncheckedFileWarning
 from cornn.baselines import MODELS
-from cornn.lab.runs import create, open_run
+from cornn.lab.runs import create, open_run, save_checkpoints
 
 READ_BACK = ["artifact.json", "config.json", "model.safetensors", "result.json", "metrics.jsonl"]
 FILES = {
@@ -64,7 +64,7 @@ def write_folders(root: Path) -> None:
         run = create(root / name, {"seed": 3, "model": {"dt": 0.1}})
         for step in (1, 2):
             run.log({"step": step, "metric": 1 / step})
-            run.save_checkpoint({"step": step, "weights": model.state_dict()})
+            save_checkpoints([(run, {"step": step, "weights": model.state_dict()})])
         if name == "finished":
             run.save_model(model, model.state_dict())
             run.save_result({"test": 0.25})
@@ -86,7 +86,7 @@ def use(folder: Path) -> str:
             answer = run.model()(torch.linspace(-1, 1, 12).reshape(3, 2, 2))
         return repr((answer.tolist(), run.metrics(), run.config, run.result))
     checkpoint = run.checkpoint()
-    run.forget_after(checkpoint["step"])
+    run.drop_metrics_after(checkpoint["step"])
     weights = {name: value.tolist() for name, value in checkpoint["weights"].items()}
     return repr((checkpoint["step"], weights, run.metrics(), run.config))
 

@@ -98,7 +98,7 @@ def test_metrics_are_on_the_disk_before_a_checkpoint_refers_to_them(tmp_path, mo
 def test_a_run_that_is_killed_while_it_finishes_is_complete_or_resumes(tmp_path, monkeypatch, stop):
     """Stopped before its n-th change of a name, a folder is complete or has its checkpoint, and never half a result."""
     run = create(tmp_path, {})
-    run.save_checkpoint({"step": 1})
+    save_checkpoints([(run, {"step": 1})])
     calls, replace = [], os.replace
 
     def killed(old, new):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from cornn._checked import Checked, Count, Range, Share, choose, convert, decode, encode, without_defaults
+from cornn._arguments import choose
+from cornn._checked import Checked, Count, Range, Share, convert, decode, encode, without_defaults
 
 
 @dataclass(frozen=True)

@@ -263,8 +263,8 @@ def test_every_command_has_help(cornn, name):
 def test_an_unknown_command_or_task_names_the_closest(cornn):
     code, _, err = cornn("trian", "adding")
     assert code == 2
-    assert err == "cornn: unknown command 'trian': did you mean 'train'? `cornn --help` lists all commands\n"
-    assert cornn("fly")[2] == "cornn: unknown command 'fly': `cornn --help` lists all commands\n"
+    assert err.startswith("cornn: unknown command 'trian': did you mean 'train'? choose one of fit, predict, ")
+    assert cornn("fly")[2].startswith("cornn: unknown command 'fly': choose one of fit, predict, ")
     for command in ("train", "search"):
         code, _, err = cornn(command, "addding")
         assert code == 2
@@ -570,7 +570,9 @@ def test_what_sets_the_stiffness_replaces_what_the_recipe_set_it_with(given):
 
 
 def test_an_unknown_recipe_and_model(cornn):
-    assert "adding has no recipe 'mine': choose one of ours, paper" in cornn("train", "adding", "--recipe", "mine")[2]
+    assert (
+        "unknown recipe of adding 'mine': choose one of ours, paper" in cornn("train", "adding", "--recipe", "mine")[2]
+    )
     assert (
         "unknown model 'lsmt': did you mean 'lstm'? choose one of cornn, lstm"
         in cornn("train", "adding", *SHORT, "--model", "lsmt")[2]

@@ -38,9 +38,9 @@ def read_table():
 
 
 def make_report():
-    from cornn.fitting import page
+    from cornn.plots.pages import check_packages
 
-    page.check_packages()
+    check_packages("the report")
 
 
 def draw():

@@ -25,8 +25,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from import_records import import_record
+
 from cornn.artifacts import BEFORE, CHECKPOINT
-from cornn.lab.records import TRUSTED, import_record
+from cornn.lab.records import TRUSTED
 
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = (CHECKPOINT, BEFORE, ".lock")

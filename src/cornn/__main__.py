@@ -36,27 +36,22 @@ def main() -> None:
         sys.exit(2)
 
 
-class _Terminated(SignalStop):
-    """A signal requested an end outside of training."""
-
-
 @contextmanager
 def _exiting_on_signals() -> Iterator[None]:
     """Exit with a message on SIGTERM and SIGHUP, after training has saved a checkpoint. nohup still ignores SIGHUP."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise _Terminated(number)
+        raise SignalStop(number)
 
-    heeded = [candidate for candidate in signal.Signals if candidate.name in ("SIGTERM", "SIGHUP")]
-    before = {number: signal.getsignal(number) for number in heeded}
-    mine = [number for number, handler in before.items() if handler is signal.SIG_DFL]
-    for number in mine:
+    known = [number for number in signal.Signals if number.name in ("SIGTERM", "SIGHUP")]  # Windows has no SIGHUP
+    handled = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number in mine:
-            signal.signal(number, before[number])
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -1,10 +1,11 @@
 """Errors that name arguments, so that the command line can name its options instead."""
 
+import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Argument", "ArgumentError", "InPython", "Setting", "to_names"]
+__all__ = ["Argument", "ArgumentError", "InPython", "Setting", "choose", "to_names"]
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,13 @@ class ArgumentError(ValueError):
         """Return the message for an interface that spells arguments in its own way."""
         parts = (part for part in self.parts if not isinstance(part, InPython))
         return "".join(option(part) if isinstance(part, Argument) else part for part in parts)
+
+
+def choose(what: str, name: str, known: Iterable[str]) -> str:
+    """Return the name if it is known, or raise an error with the names to choose from."""
+    known = list(known)
+    if name in known:
+        return name
+    close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}")

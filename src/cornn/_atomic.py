@@ -16,6 +16,7 @@ __all__ = [
     "stage_write",
     "write_atomically",
     "write_errors",
+    "write_text",
     "write_together",
 ]
 
@@ -70,6 +71,13 @@ def write_atomically(path: Path, content: bytes) -> None:
         return
     with stage_write(Path(os.path.realpath(path)), content):
         pass
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, in a new folder if there is none; an error ends with a remedy."""
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
 
 
 def write_together(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -1,10 +1,9 @@
 """Dataclasses that check their fields against annotations, and their conversion from and to JSON."""
 
 import dataclasses
-import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -23,7 +22,6 @@ __all__ = [
     "Positive",
     "Range",
     "Share",
-    "choose",
     "convert",
     "decode",
     "encode",
@@ -170,16 +168,6 @@ def _in_words(hint: Any) -> str:
     if origin is list:
         return f"a list, each {_in_words(parts[0])}"
     return "an object" if origin is dict else _WORDS.get(hint, f"a {getattr(hint, '__name__', hint)}")
-
-
-def choose(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the name if it is known, or raise an error with the names to choose from."""
-    known = list(known)
-    if name in known:
-        return name
-    close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}")
 
 
 def decode(kind: type[Kind], content: Any, where: str) -> Kind:

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._atomic import write_atomically
-from cornn._json import parse_json
+from cornn._json import parse_json, read_bytes
 
 __all__ = [
     "DamagedFileError",
     "UncheckedFileWarning",
     "compute_checksum",
     "pack_tensors",
-    "read_bytes",
     "read_sealed_json",
     "seal_json",
     "seal_zip",
@@ -55,19 +54,6 @@ def warn_unchecked(path: Path) -> None:
     warnings.warn(f"{path} has no checksum: damage would not be noticed", UncheckedFileWarning, stacklevel=3)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a file; an error names it in one sentence."""
-    # A link in a folder from elsewhere may lead to a device or a pipe, which has no end.
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise OSError(f"cannot read {path} (it is a device or a pipe, not a file)")
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except OSError as error:
-        raise OSError(f"cannot read {path} ({error.strerror or error})") from error
-
-
 def seal_json(content: Mapping[str, Any]) -> bytes:
     """Return a JSON object as bytes, with the checksum of all other entries in the entry "sha256"."""
     content = json.loads(json.dumps(content, allow_nan=False))  # as it will be read back
@@ -90,9 +76,9 @@ def write_sealed_json(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, seal_json(content))
 
 
-def read_sealed_json(path: Path, remedy: str = "") -> dict[str, Any]:
+def read_sealed_json(path: Path) -> dict[str, Any]:
     """Read a file that `write_sealed_json` wrote."""
-    return unseal_json(read_bytes(path), path, remedy)
+    return unseal_json(read_bytes(path), path)
 
 
 def _json_checksum(content: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""JSON files."""
+"""Reading files, and JSON in particular."""
 
 import contextlib
 import json
@@ -6,18 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["naming", "parse_json", "parse_json_lines", "read_json"]
+__all__ = ["naming", "parse_json", "parse_json_lines", "read_bytes", "read_json"]
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file; an error names the file in one sentence."""
+def read_bytes(path: Path) -> bytes:
+    """Read a file; an error names it in one sentence."""
+    # A link in a folder from elsewhere may lead to a device or a pipe, which has no end.
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(f"cannot read {path} (it is a device or a pipe, not a file)")
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist") from None
     except OSError as error:
         raise OSError(f"cannot read {path} ({error.strerror or error})") from error
-    return parse_json(content, path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file; an error names the file in one sentence."""
+    return parse_json(read_bytes(path), path)
 
 
 @contextlib.contextmanager

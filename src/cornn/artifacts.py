@@ -32,13 +32,12 @@ from cornn._checked import convert, decode
 from cornn._checksums import (
     DamagedFileError,
     compute_checksum,
-    read_bytes,
     seal_json,
     unseal_json,
     unseal_zip,
     warn_unchecked,
 )
-from cornn._json import naming, parse_json, parse_json_lines
+from cornn._json import naming, parse_json, parse_json_lines, read_bytes
 from cornn._version import __version__
 from cornn.models import SequenceModel
 from cornn.saved_models import ModelSpec, describe_first_format, unpack_model

@@ -2,7 +2,6 @@
 
 import errno
 import functools
-import importlib.util
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 from engine_calls import assert_same_gradients, problem, run
 from own_updates import OWN
+from scripts import ROOT, import_script
 from test_engine import arguments, assert_same, results
 from tolerances import FLOAT64
 
@@ -19,7 +19,6 @@ from cornn.engine import Code, Update
 from cornn.engine.backends import c, compiled
 from cornn.engine.updates.update import check_derivative
 
-ROOT = Path(__file__).parents[2]
 HERE = torch.device("cpu"), torch.float32, 1, 5, 3, 4, False
 USABLE, REASON = c.usable(problem("leaky", *HERE))
 needs_c = pytest.mark.skipif(not USABLE, reason=f"backend c: {REASON}")
@@ -103,10 +102,7 @@ def test_an_update_without_code_has_gradients_inside_an_operator(how, monkeypatc
 
 
 def test_the_c_library_contains_the_code_of_every_update():
-    spec = importlib.util.spec_from_file_location("generate_updates", ROOT / "tools" / "generate_updates.py")
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_script("tools/generate_updates.py")
     found = (Path(cornn.__file__).parent / "engine" / "csrc" / "updates.h").read_text(encoding="utf8")
     assert found == module.generate(), "out of date: run python tools/generate_updates.py, and build the library again"
 

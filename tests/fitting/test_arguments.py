@@ -210,10 +210,12 @@ def test_a_future_that_is_not_there(cornn, folder):
 def test_a_file_that_cannot_be_written_is_named_without_an_option(cornn, folder):
     options = ("--id", "who", "--target", "kind", "--ignore", "at", "size", "team", "--neurons", "8", "--no-report")
     assert cornn("fit", "data.csv", *options, "--out", "here")[0] == 0
-    sentence = "cannot write nowhere/why.csv (No such file or directory): choose another path"
     for option in ("--attributions", "--out"):
-        code, _, err = cornn("predict", "here", "data.csv", option, "nowhere/why.csv")
+        code, _, err = cornn("predict", "here", "data.csv", option, "data.csv/why.csv")
+        sentence = "cannot write data.csv/why.csv (File exists): choose another path"
         assert (code, err.splitlines()[-1]) == (2, f"cornn: {sentence}")
+        assert cornn("predict", "here", "data.csv", option, "new/why.csv")[0] == 0
+    sentence = "cannot write nowhere/why.csv (No such file or directory): choose another path"
     with pytest.raises(OSError, match=re.escape(sentence)):
         load("here/model.safetensors").save("nowhere/why.csv")
     assert cornn("fit", "data.csv", *options, "--out", "here")[2] == (

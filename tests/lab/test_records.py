@@ -2,6 +2,7 @@ import json
 from dataclasses import dataclass, replace
 
 import pytest
+from scripts import import_script
 
 from cornn.lab import config as configuration
 from cornn.lab import records, training
@@ -9,6 +10,7 @@ from cornn.lab.config import as_dictionary, from_dictionary
 from cornn.lab.recipes import RECIPES, Recipe, resolve
 from cornn.lab.runs import create
 
+import_record = import_script("tools/import_records.py").import_record
 SMALL = resolve("adding", length=10, hidden_size=4, steps=20, evaluate_every=10, until=0, device="cpu", seed=3)
 
 
@@ -124,7 +126,7 @@ def test_the_source_of_a_record_is_checked_when_it_is_imported(tmp_path, monkeyp
         content = failed(SMALL)
         content["result"]["commit"] = commit
         (tmp_path / "elsewhere.json").write_text(json.dumps(content))
-        path, found = records.import_record(tmp_path / "elsewhere.json", tmp_path / "results")
+        path, found = import_record(tmp_path / "elsewhere.json", tmp_path / "results")
         assert found == answer
         assert bool(records.mark([json.loads(path.read_text())["result"]])) == (answer != "verified")
 
@@ -136,7 +138,7 @@ def test_the_models_of_a_comparison_are_added_when_it_is_imported(tmp_path, monk
         rows = {"trials": [{"trial": 0, "commit": "a"}], "finals": [{"seed": 1, "commit": commit}]}
         content = {"contest": "tiny", "trial": trial, "machines": [{"device": model}], "models": {model: rows}}
         (tmp_path / "elsewhere.json").write_text(json.dumps(content))
-        return records.import_record(tmp_path / "elsewhere.json", tmp_path / "results")
+        return import_record(tmp_path / "elsewhere.json", tmp_path / "results")
 
     assert comparison("lstm", "b")[1] == "names no commit"
     path, found = comparison("gru", "a")
@@ -156,7 +158,7 @@ def test_a_comparison_that_was_stopped_early_does_not_replace_a_complete_one(tmp
         rows = {"trials": [{"trial": n} for n in range(trials)], "finals": [{"seed": n} for n in range(finals)]}
         file = tmp_path / "elsewhere.json"
         file.write_text(json.dumps({"contest": "tiny", "machines": [], "models": {"gru": rows}}))
-        return records.import_record(file, tmp_path / "results")
+        return import_record(file, tmp_path / "results")
 
     path, _ = comparison(2, 3)
     before = path.read_bytes()
@@ -175,7 +177,7 @@ def test_models_of_a_comparison_that_did_not_change_keep_their_source(tmp_path):
     new = {"gru": {"trials": [{"commit": None}], "finals": []}}
     content = {"contest": "tiny", "machines": [], "models": old | new}
     (tmp_path / "elsewhere.json").write_text(json.dumps(content))
-    path, found = records.import_record(tmp_path / "elsewhere.json", tmp_path)
+    path, found = import_record(tmp_path / "elsewhere.json", tmp_path)
     assert found == "names no commit"
     assert json.loads(path.read_text())["models"]["lstm"] == old["lstm"]
 
@@ -184,14 +186,14 @@ def test_the_choice_of_a_protocol_is_imported_beside_it(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "check_source", lambda result: "verified")
     choice = {"protocol": {"file": "a.json", "commit": "a"}, "config": {}, "commit": "a"}
     (tmp_path / "a-chosen.json").write_text(json.dumps(choice))
-    path, found = records.import_record(tmp_path / "a-chosen.json", tmp_path / "results")
+    path, found = import_record(tmp_path / "a-chosen.json", tmp_path / "results")
     assert (path, found) == (tmp_path / "results" / "protocols" / "a-chosen.json", "verified")
 
 
 def test_another_measurement_keeps_its_name_when_it_is_imported(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "check_source", lambda result: "verified")
     (tmp_path / "speed.json").write_text('{"rows": [1], "commit": "a"}')
-    path, found = records.import_record(tmp_path / "speed.json", tmp_path)
+    path, found = import_record(tmp_path / "speed.json", tmp_path)
     assert (path, found) == (tmp_path / "speed.json", "verified")
     assert json.loads(path.read_text()) == {"rows": [1], "commit": "a", "source": "verified"}
 

@@ -25,7 +25,7 @@ def test_a_folder_is_read_back_as_it_was_written(tmp_path):
     run.log({"step": 1, "metric": 0.5})
     model = small_model()
     run.save_model(model, model.state_dict())
-    run.save_checkpoint({"step": 1, "model": {"w": torch.ones(2)}})
+    runs.save_checkpoints([(run, {"step": 1, "model": {"w": torch.ones(2)}})])
     run.save_result({"test": 0.25})
     again = runs.open_run(run.path)
     assert again.config == {"seed": 3}
@@ -65,14 +65,15 @@ def test_not_a_run_folder(tmp_path):
 @pytest.mark.parametrize("fails", ["replace", "fsync"])
 def test_a_full_disk_is_said_and_leaves_the_old_files_and_no_other(tmp_path, monkeypatch, fails):
     run = runs.create(tmp_path, {})
-    run.save_checkpoint({"step": 1})
+    runs.save_checkpoints([(run, {"step": 1})])
 
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, fails, full)
     save_model = partial(run.save_model, small_model())
-    for write in (run.save_checkpoint, run.save_result, save_model):
+    save_checkpoint = lambda content: runs.save_checkpoints([(run, content)])  # noqa: E731
+    for write in (save_checkpoint, run.save_result, save_model):
         with pytest.raises(OSError, match=r"cannot write .* \(No space left on device\): .*`cornn resume"):
             write({})
     monkeypatch.undo()
@@ -138,7 +139,7 @@ def test_a_torn_last_line_is_no_measurement(tmp_path):
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 2})[:-3])
     assert run.metrics() == [{"step": 1, "metric": 0.5}]
-    run.forget_after(0)
+    run.drop_metrics_after(0)
     assert run.metrics() == []
 
 
@@ -161,7 +162,7 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path):
 
 def test_damaged_files_are_named_with_a_remedy(tmp_path):
     run = runs.create(tmp_path, {})
-    run.save_checkpoint({"step": 1})
+    runs.save_checkpoints([(run, {"step": 1})])
     run.save_model(small_model(), {"w": torch.ones(300)})
     for name in ("checkpoint.pt", "model.safetensors"):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:60])
@@ -217,7 +218,8 @@ def test_an_error_of_writing_says_how_to_continue(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full)
     for run, folder in ((alone, "alone"), (several, "several")):
-        for write in (run.save_checkpoint, run.save_result):
+        save_checkpoint = lambda content, run=run: runs.save_checkpoints([(run, content)])  # noqa: E731
+        for write in (save_checkpoint, run.save_result):
             with pytest.raises(OSError, match=rf"then run `cornn resume {re.escape(str(tmp_path / folder))}`$"):
                 write({})
     with pytest.raises(

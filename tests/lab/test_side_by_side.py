@@ -1,21 +1,14 @@
 """tools/side_by_side.py: queues of commands, and the archive of their records."""
 
-import importlib.util
 import json
 import subprocess
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
+from scripts import ROOT, import_script
 
-ROOT = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("side_by_side", ROOT / "tools" / "side_by_side.py")
-assert _spec is not None
-assert _spec.loader is not None
-side_by_side = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(side_by_side)
-
+side_by_side = import_script("tools/side_by_side.py")
 SHORT = "train adding --length 20 --steps 20 --hidden-size 8 --device cpu"
 
 

@@ -1,15 +1,13 @@
 """The command line: one module per command, imported only when the command is called."""
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cornn._arguments import choose
 from cornn._extras import missing_extra
 from cornn._version import __version__
-
-__all__ = ["COMMANDS", "run"]
 
 
 class Command(NamedTuple):
@@ -77,12 +75,8 @@ def run(arguments: Sequence[str]) -> None:
         print(_help(bold=sys.stdout.isatty()))
     elif name == "--version":
         print(f"cornn {__version__}")
-    elif name in COMMANDS:
-        _parse(name, rest).run()
     else:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"unknown command {name!r}: {hint}`cornn --help` lists all commands")
+        _parse(choose("command", name, COMMANDS), rest).run()
 
 
 def _parse(name: str, arguments: Sequence[str]):

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cornn._arguments import choose
 from cornn._atomic import check_destination
 from cornn._counts import format_count
 from cornn._machine import machine, resolve_device
@@ -19,8 +20,6 @@ from cornn.lab import bench
 from cornn.lab.bench.measure import row
 from cornn.lab.bench.plot import check_plotting, draw
 from cornn.lab.runs import write_json
-
-__all__ = ["BenchCommand"]
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,8 @@ class BenchCommand:
     def run(self) -> None:
         resolve_device(self.device)
         cases = bench.LOOPS if self.loop else bench.CASES
-        unknown = [name for name in self.cases if name not in cases]
-        if unknown:
-            raise ValueError(f"unknown case {unknown[0]!r}: choose any of {', '.join(cases)}")
+        for name in self.cases:
+            choose("case", name, cases)
         if self.loop and self.against is not None:
             raise ValueError("--loop and --against are two kinds of measurements: choose one")
         if self.json is not None and not self.json.parent.is_dir():
@@ -106,7 +104,7 @@ class BenchCommand:
                     figures, left_out = bench.compare(
                         case, self.device, 3 if self.quick else self.repeats, lambda text, name=name: say(name, text)
                     )
-                rows += [row(name, case, threads, figure) for figure in figures]
+                rows += [row(name, case, figure, threads=threads) for figure in figures]
                 reasons |= left_out
                 console.print(_table(name, case, threads if self.device == "cpu" else None, figures))
                 self._write("forward and backward, all gradients, median", rows)
@@ -125,14 +123,14 @@ class BenchCommand:
             case = bench.LOOPS[name]
             modes = [mode for mode in bench.MODES if mode != "compiled" or name in bench.COMPILED]
             with _progress(console) as say:
-                figures, left_out = bench.follow_loops(
+                figures, left_out = bench.measure_loops(
                     case,
                     modes if self.device == "cuda" else modes[:1],
                     3 if self.quick else self.repeats,
                     self.device,
                     lambda text, name=name: say(name, text),
                 )
-            rows += bench.loop_rows(name, case, figures)
+            rows += [row(name, case, figure) for figure in figures]
             table = Table(title=_title(name, case), title_justify="left", box=None, header_style="bold")
             table.add_column("")
             table.add_column("mode")
@@ -156,7 +154,7 @@ class BenchCommand:
         torch.set_num_threads(threads)
         with _progress(console) as say:
             repeats = 3 if self.quick else self.repeats
-            points, floor, failed = bench.follow(
+            points, floor, failed = bench.measure_sweep(
                 sweep, self.device, repeats, self.longest, lambda text: say(f"against {against}", text)
             )
         table = Table(f"µs per step, by {sweep.label}", box=None, header_style="bold")
@@ -215,7 +213,7 @@ def _title(name: str, case: bench.Case, threads: int | None = None) -> str:
     return f"\n{name}: {', '.join(sizes)}"
 
 
-def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Figure]) -> Table:
+def _table(name: str, case: bench.Case, threads: int | None, figures: list[bench.Measurement]) -> Table:
     """Return the table of one case, fastest first."""
     table = Table(title=_title(name, case, threads), title_justify="left", box=None, header_style="bold")
     table.add_column("")

@@ -9,14 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cornn._atomic import check_destination, write_atomically, write_errors
+from cornn._atomic import check_destination, write_text
 from cornn.cli.console import line, progress_lines, screen
 from cornn.lab.diagnose import subject_from_run, subject_from_task
 from cornn.plots.diagnosis import render_page
 from cornn.theory import Diagnosis, Subject, diagnose, subject_from_constants
-
-__all__ = ["CheckCommand"]
-
 
 SUBJECTS = {"folder": "a run folder", "task": "--task", "dt": "--dt"}
 OPTIONS = {
@@ -80,10 +77,7 @@ class CheckCommand:
             diagnosis = diagnose(subject, watch)
         _print(console, diagnosis)
         if self.html is not None:
-            content = render_page(diagnosis)
-            with write_errors(self.html):
-                self.html.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(self.html, content.encode())
+            write_text(self.html, render_page(diagnosis))
             line(console, f"page: {self.html}")
         if self.strict and not diagnosis.is_sound:
             raise SystemExit(1)

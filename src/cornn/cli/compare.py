@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
@@ -10,19 +10,17 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn._counts import format_count
-from cornn.cli.console import line, progress_lines, screen, silence_libraries
-from cornn.cli.workers import WorkerOptions, compute_end, stoppable
+from cornn.cli.console import line, progress_lines, screen
+from cornn.cli.workers import ExperimentCommand, compute_end, stoppable
 from cornn.lab.experiments import compare
 from cornn.lab.experiments.compare import Contest
-from cornn.lab.experiments.run import read_status, run_experiments
+from cornn.lab.experiments.run import read_status
 from cornn.lab.experiments.status import Status
 from cornn.lab.training import Progress
 
-__all__ = ["CompareCommand"]
-
 
 @dataclass(frozen=True)
-class CompareCommand:
+class CompareCommand(ExperimentCommand):
     """Compare coRNN with other models at equal tuning budgets.
 
     Contests: all, or any of adding-500, har2, har2-paper, psmnist, psmnist-long, noisy-cifar10, psmnist-short,
@@ -46,26 +44,14 @@ class CompareCommand:
     """Number of final runs per model. Default: the contest's, mostly 3."""
     budget_seconds: float | None = None
     """Time limit: no trial is started that would exceed it, and final runs are saved to be resumed later."""
-    results: Path = Path("results")
-    """Folder of the records, which are written to compare/CONTEST.json."""
     folder: Path = Path("runs/compare")
     """Working folder, with the database of the trials and the run folders of unfinished runs."""
-    device: str | None = None
-    """Device: auto, cpu or cuda."""
-    data: str | None = None
-    """The data folder. Default: CORNN_DATA, or data/."""
-    quiet: bool = False
-    """Print the final state only."""
-    dry_run: bool = False
-    """Print the plan without running it."""
-    sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
         console, ends = screen(), compute_end(self.budget_seconds, "--budget-seconds")
         changes = {"trials": self.trials, "trial": self.trial, "final": self.final, "seeds": self.seeds}
         contests = compare.select_contests(self.contests, self.models, **changes)
-        place = {"device": self.device, "data": self.data}
-        experiments = [experiment for contest in contests for experiment in contest.experiments(**place).values()]
+        experiments = [experiment for contest in contests for experiment in contest.experiments(**self.place).values()]
         storage = self.sharing.open_storage(self.folder)
         if self.dry_run:
             _print_plan(console, contests, read_status(experiments, storage))
@@ -73,25 +59,20 @@ class CompareCommand:
         for contest in contests:
             compare.check_record(contest, self.results)
         compare.check_trials(read_status(experiments, storage))
-        start, left_before = (
-            time.monotonic(),
-            {experiment.name: experiment.trials + len(experiment.seeds) for experiment in experiments},
-        )
-
-        write = progress_lines()
+        start, write = time.monotonic(), progress_lines()
+        remaining_before = {experiment.name: experiment.trials + len(experiment.seeds) for experiment in experiments}
 
         def follow(status: Status, progress: Progress | None) -> None:
             if not self.quiet and progress is not None:
                 write(f"{status.experiment.name}: step {progress.step:,} of {progress.steps:,}")
-            if not self.quiet and status.left != left_before[status.experiment.name]:
-                left_before[status.experiment.name] = status.left
-                done = "complete" if not status.left else f"{status.left} left"
+            if not self.quiet and status.remaining != remaining_before[status.experiment.name]:
+                remaining_before[status.experiment.name] = status.remaining
+                done = "complete" if not status.remaining else f"{status.remaining} left"
                 line(console, f"{time.monotonic() - start:.0f} s: {status.experiment.name} {done}")
 
-        options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow, "ends": ends}
         with stoppable():
             try:
-                statuses = run_experiments(experiments, storage, self.folder, **options)
+                statuses = self.sharing.run(experiments, self.folder, follow=follow, ends=ends)
             except KeyboardInterrupt:
                 self._write(contests, read_status(experiments, storage))
                 raise
@@ -99,9 +80,9 @@ class CompareCommand:
         for path in self._write(contests, statuses):
             line(console, str(path))
         for status in statuses:
-            if not status.left:
+            if not status.remaining:
                 shutil.rmtree(self.folder / status.experiment.name, ignore_errors=True)
-        if left := sum(status.left for status in statuses):
+        if left := sum(status.remaining for status in statuses):
             line(console, f"{left} trials and final runs left: run the same command to continue")
 
     def _write(self, contests: list[Contest], statuses: list[Status]) -> list[Path]:

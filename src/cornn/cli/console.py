@@ -13,11 +13,7 @@ from rich.text import Text
 
 from cornn._terminal import escape_controls
 
-__all__ = ["FEWEST_POINTS", "line", "progress_lines", "screen", "silence_libraries"]
-
 SECONDS_BETWEEN_LINES = 10.0
-FEWEST_POINTS = 3
-"""A curve of fewer points is not drawn."""
 
 
 class SafeConsole(Console):

@@ -1,6 +1,5 @@
 """cornn data"""
 
-import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +10,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
+from cornn._arguments import choose
 from cornn.cli.console import line, screen
-from cornn.lab.data import catalogue, folder
+from cornn.lab.data import catalogue, find_folder
 from cornn.lab.data.cache import CACHE
 from cornn.lab.data.download import Watch
-
-__all__ = ["DataCommand"]
 
 COLOUR = {"present": "green", "missing": "yellow", "damaged": "red"}
 
@@ -29,7 +27,7 @@ class ListCommand:
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
-        console, where = screen(), folder(self.data)
+        console, where = screen(), find_folder(self.data)
         table = Table("set", "tasks", "", "size", box=None, header_style="bold")
         table.add_column("", overflow="fold")  # paths are printed whole, also in a narrow terminal
         missing = []
@@ -58,12 +56,8 @@ class GetCommand:
     """The data folder. Default: CORNN_DATA, or data/."""
 
     def run(self) -> None:
-        console, where = screen(), folder(self.data)
-        if self.name not in catalogue.SETS:
-            close = difflib.get_close_matches(self.name, catalogue.SETS, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise ValueError(f"unknown data set {self.name!r}: {hint}choose one of {', '.join(catalogue.SETS)}")
-        state = catalogue.state(self.name, where)
+        console, where = screen(), find_folder(self.data)
+        state = catalogue.state(choose("data set", self.name, catalogue.SETS), where)
         if state.status != "present":
             columns = (
                 TextColumn("{task.description}"),

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from cornn._atomic import check_destination, write_atomically, write_errors
+from cornn._atomic import check_destination, write_text
 from cornn.baselines import MODELS
 from cornn.cli.console import line, screen
 from cornn.lab.experiments.demo import (
@@ -26,8 +26,6 @@ from cornn.lab.experiments.demo import (
     summarise,
 )
 from cornn.plots.terminal import MARKERS, draw_curves
-
-__all__ = ["DemoCommand"]
 
 COLOURS = ("blue", "yellow", "green")
 
@@ -93,9 +91,7 @@ class DemoCommand:
         except ImportError as error:
             line(console, f"no page: {error}")
             return
-        with write_errors(self.out):
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.out, page.encode())
+        write_text(self.out, page)
         line(console, f"page: {self.out}")
 
 

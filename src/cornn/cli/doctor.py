@@ -15,8 +15,6 @@ from cornn.cli.console import line, screen
 from cornn.engine.backends import c
 from cornn.engine.backends.cuda.sizes import list_sizes
 
-__all__ = ["DoctorCommand"]
-
 KERNELS = {
     "block": "a block holds the weights in registers",
     "cluster": "a cluster of blocks holds the weights",

@@ -11,8 +11,6 @@ from cornn.artifacts import RESULT
 from cornn.cli.console import line, screen
 from cornn.lab import training
 
-__all__ = ["EvaluateCommand"]
-
 
 @dataclass(frozen=True)
 class EvaluateCommand:

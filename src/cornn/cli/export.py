@@ -14,8 +14,6 @@ from cornn.cli.console import line, screen
 from cornn.export import TrainedModel
 from cornn.lab.trained import load_trained
 
-__all__ = ["TARGETS", "ExportCommand"]
-
 
 @dataclass(frozen=True)
 class ExportCommand:

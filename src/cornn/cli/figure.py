@@ -6,11 +6,10 @@ from typing import Annotated
 
 import tyro
 
+from cornn._arguments import choose
 from cornn._atomic import check_destination
 from cornn.cli.console import line, screen
 from cornn.lab.report.figures import FIGURES, save
-
-__all__ = ["FigureCommand"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class FigureCommand:
     """Path of both files, with or without the extension. Default: figures/NAME."""
 
     def run(self) -> None:
-        if self.name not in FIGURES:
-            raise ValueError(f"unknown figure {self.name!r}: choose one of {', '.join(FIGURES)}")
+        choose("figure", self.name, FIGURES)
         if self.runs and self.name != "assumptions":
             raise ValueError(f"the figure {self.name} takes no run folders: remove them (only assumptions takes any)")
         out = self.out or Path("figures") / self.name

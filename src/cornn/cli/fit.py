@@ -19,8 +19,6 @@ from cornn.cli.console import line, progress_lines, screen
 if TYPE_CHECKING:  # scikit-learn is an extra, which other commands do not need
     from cornn.fitting import Evaluation, FitPlan, FitResult
 
-__all__ = ["FitCommand"]
-
 MAX_CLASSES = 12  # maximum number of classes or steps in the tables of the terminal
 
 

@@ -14,8 +14,6 @@ from cornn.cli.parsing import make_option, parse
 from cornn.lab.config import CoRNNSpec, Train, from_dictionary
 from cornn.lab.recipes import RECIPES, resolve
 
-__all__ = ["GROUPS", "MAIN", "Start", "choose_start", "parse_train"]
-
 MAIN = ("hidden_size", "num_layers", "learning_rate", "batch_size", "steps", "epochs", "seed", "device", "data")
 """Settings of the first panel, before the options of the command itself."""
 

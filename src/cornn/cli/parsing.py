@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import difflib
 import inspect
 import io
 import re
@@ -16,10 +15,9 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
+from cornn._arguments import choose
 from cornn._terminal import escape_controls
 from cornn.cli.console import silence_libraries
-
-__all__ = ["choose_task", "make_option", "parse", "parse_command"]
 
 
 def parse(kind: Any, prog: str, arguments: Sequence[str], example: str | None = None, **options: Any) -> Any:
@@ -111,12 +109,13 @@ def _format_words(value: Any) -> str:
 
 @cache
 def _docstrings(kind: type) -> dict[str, str]:
-    """Field -> its docstring."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # pyright: ignore
+    """Field -> its docstring, in the class or in one that it inherits from."""
     texts = {}
-    for statement, following in pairwise(body):
-        if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
-            texts[statement.target.id] = " ".join(following.value.value.split())  # pyright: ignore
+    for part in reversed(kind.__mro__[:-1]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0].body  # pyright: ignore
+        for statement, following in pairwise(body):
+            if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                texts[statement.target.id] = " ".join(following.value.value.split())  # pyright: ignore
     return texts
 
 
@@ -178,11 +177,9 @@ def choose_task(command: str, tasks: Mapping[str, type], arguments: Sequence[str
         words.remove(first)
         return first, words
     if words and words[0] not in ("-h", "--help"):
-        unknown = words[0]
-        close = difflib.get_close_matches(unknown, tasks, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        problem = "no task is given" if unknown.startswith("-") else f"unknown task {unknown!r}"
-        raise ValueError(f"{problem}: {hint}choose one of {', '.join(tasks)}")
+        if words[0].startswith("-"):
+            raise ValueError(f"no task is given: choose one of {', '.join(tasks)}")
+        choose("task", words[0], tasks)
     rows = "\n".join(f"  {name:<14} {(kind.__doc__ or '').splitlines()[0]}" for name, kind in tasks.items())
     text = f"usage: cornn {command} TASK [OPTIONS]\n{rows}\n`cornn {command} TASK --help` shows the options of a task."
     print(text, file=sys.stdout if words else sys.stderr)

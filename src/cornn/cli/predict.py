@@ -7,11 +7,10 @@ from typing import Annotated
 
 import tyro
 
+from cornn._atomic import write_text
 from cornn._counts import format_count
 from cornn._terminal import escape_controls
 from cornn.cli.console import line, screen
-
-__all__ = ["PredictCommand"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class PredictCommand:
 
     def run(self) -> None:
         from cornn.fitting import attribute_file, predict_file
-        from cornn.fitting.folder import format_csv, write_text
+        from cornn.fitting.folder import format_csv
 
         table = predict_file(self.model, self.data, self.level)
         text = format_csv(table)

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,15 +21,11 @@ from cornn._extras import missing_extra
 from cornn._json import naming
 from cornn._signals import exit_code
 from cornn.artifacts import METRICS, is_saved
-from cornn.cli.console import FEWEST_POINTS, line, progress_lines, screen
+from cornn.cli.console import line, progress_lines, screen
 from cornn.lab.config import read_run_config
 from cornn.lab.runs import Run
 from cornn.lab.training import Progress, Watch
 from cornn.plots.terminal import draw_curves
-
-__all__ = ["OutputOptions", "print_result", "print_summary", "resumable", "run_with_progress", "training_console"]
-
-SECONDS_BETWEEN_UPDATES = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,9 @@ class OutputOptions:
 
 
 Result = TypeVar("Result")
+
+FEWEST_POINTS = 3
+"""A curve of fewer points is not drawn."""
 
 
 @contextmanager
@@ -66,6 +64,18 @@ def training_console(output: OutputOptions) -> Console:
     """Return the console of a training run. Of several processes only the first prints."""
     rank = int(os.environ.get("RANK", 0)) or int(os.environ.get("LOCAL_RANK", 0)) + int(os.environ.get("NODE_RANK", 0))
     return screen(stderr=output.json, quiet=rank > 0)
+
+
+def train_with_progress(
+    console: Console, output: OutputOptions, folder: Path, train: Callable[[Watch], Run | tuple[dict, list[Run]]]
+) -> None:
+    """Call `train(watch)`, and print the result of the run that it returns, or the summary and the runs of seeds."""
+    with resumable(console, folder):
+        trained = run_with_progress(console, output, folder, train)
+        if isinstance(trained, Run):
+            print_result(console, output, trained)
+        else:
+            print_summary(console, output, folder, *trained)
 
 
 def run_with_progress(console: Console, output: OutputOptions, folder: Path, work: Callable[[Watch], Result]) -> Result:
@@ -132,14 +142,8 @@ def _bar(console: Console, stack: ExitStack) -> Watch:
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
     task_id = bar.add_task("training", total=None, epoch="", loss="…", metric="…", speed="…")
-    drawn_at = 0.0
 
     def watch(progress: Progress) -> None:
-        nonlocal drawn_at
-        now = time.monotonic()
-        if now - drawn_at < SECONDS_BETWEEN_UPDATES and progress.step < progress.steps:
-            return
-        drawn_at = now
         speed, fields = bar.tasks[task_id].speed, dict[str, Any]()
         if progress.epoch is not None:
             fields["epoch"] = f"epoch {progress.epoch}/{progress.epochs}  "

@@ -1,16 +1,15 @@
 """cornn protocol"""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from cornn.cli.console import line, screen, silence_libraries
-from cornn.cli.progress import OutputOptions, run_with_progress
-from cornn.cli.workers import WorkerOptions, stoppable
+from cornn.cli.console import line, screen
+from cornn.cli.workers import ExperimentCommand, print_runs, stoppable
 from cornn.lab.experiments import reproduce
 from cornn.lab.experiments.protocol import (
     Protocol,
@@ -20,16 +19,10 @@ from cornn.lab.experiments.protocol import (
     read_protocol,
     write_choice,
 )
-from cornn.lab.experiments.run import run_experiments
-from cornn.lab.experiments.spec import Experiment
-from cornn.lab.experiments.status import Status
-from cornn.lab.training import Progress, Watch
-
-__all__ = ["ProtocolCommand"]
 
 
 @dataclass(frozen=True)
-class ProtocolCommand:
+class ProtocolCommand(ExperimentCommand):
     """Search and test by a protocol that cannot leak: do the next step of a protocol file.
 
     The file states the target, the search space and the seeds of the test, and must be committed. The first call
@@ -38,19 +31,8 @@ class ProtocolCommand:
 
     file: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="FILE")] = None
     """The protocol file, such as results/protocols/psmnist-128.json."""
-    results: Path = Path("results")
-    """Folder of the records."""
     folder: Path = Path("runs/protocol")
     """Working folder, with the database of the trials and the run folders."""
-    device: str | None = None
-    """Device: auto, cpu or cuda."""
-    data: str | None = None
-    """The data folder. Default: CORNN_DATA, or data/."""
-    quiet: bool = False
-    """Print the results only."""
-    dry_run: bool = False
-    """Check the files and print the next step without taking it."""
-    sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
         console, file = screen(), self.file
@@ -66,11 +48,11 @@ class ProtocolCommand:
                 self._search(console, protocol, file)
 
     def _search(self, console: Console, protocol: Protocol, file: Path) -> None:
-        experiment = protocol.search(file.stem, **self._place)
+        experiment = protocol.search(file.stem, **self.place)
         line(console, f"next: {experiment.trials} trials by validation; the test split is locked")
         if self.dry_run:
             return
-        status = self._work(console, experiment)
+        (status,) = self.work(console, [experiment], self.folder)
         choice_file = write_choice(file, protocol, status)
         if status.best is not None:
             line(console, f"trial {status.best['trial']}, validation {status.best['validation']:.4g}")
@@ -78,7 +60,7 @@ class ProtocolCommand:
 
     def _test(self, console: Console, protocol: Protocol, file: Path) -> None:
         choice = read_choice(file, protocol)
-        experiment = protocol.test(file.stem, choice, **self._place)
+        experiment = protocol.test(file.stem, choice, **self.place)
         left = reproduce.missing(experiment, self.results)
         line(console, f"next: test trial {choice['trial']} with seeds {list(left)}" if left else "complete")
         if self.dry_run or not left:
@@ -89,35 +71,10 @@ class ProtocolCommand:
             "chosen": check_committed(chosen_path(file)),
         }
         finish = partial(reproduce.record_runs, results=self.results, about={"protocol": about})
-        status = self._work(console, replace(experiment, seeds=left), finish=finish)
-        for run in status.runs:
-            test = f"failed: {run.get('failed')}" if run["test"] is None else f"{run['test']:.4f}"
-            line(console, f"  seed {run['seed']}: {status.task.metric} {test}")
-        if not status.left:
+        (status,) = self.work(console, [replace(experiment, seeds=left)], self.folder, finish=finish)
+        print_runs(console, status)
+        if not status.remaining:
             reproduce.check_recorded(experiment, self.results)
-
-    @property
-    def _place(self) -> dict[str, str]:
-        return {name: value for name, value in (("device", self.device), ("data", self.data)) if value is not None}
-
-    def _work(self, console: Console, experiment: Experiment, **options: Any) -> Status:
-        def work(watch: Watch) -> Status:
-            def follow(status: Status, progress: Progress | None) -> None:
-                if progress is not None:
-                    watch(progress)
-
-            (status,) = run_experiments(
-                [experiment],
-                self.sharing.open_storage(self.folder),
-                self.folder,
-                workers=self.sharing.workers,
-                prepare=silence_libraries,
-                follow=follow,
-                **options,
-            )
-            return status
-
-        return run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work)
 
 
 def _explain_missing_file(results: Path) -> str:

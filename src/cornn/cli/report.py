@@ -7,15 +7,13 @@ from typing import Annotated
 
 import tyro
 
-from cornn._atomic import check_destination, write_atomically, write_errors
+from cornn._atomic import check_destination, write_text
 from cornn.artifacts import find_runs, is_saved
 from cornn.cli.console import line, screen
 from cornn.lab import records
 from cornn.lab.experiments import reproduce
 from cornn.lab.report.page import page
 from cornn.lab.runs import open_run
-
-__all__ = ["ReportCommand"]
 
 
 @dataclass(frozen=True)
@@ -32,13 +30,10 @@ class ReportCommand:
     def run(self) -> None:
         console = screen()
         check_destination(self.out)
-        if not self.out.parent.is_dir():
-            raise OSError(f"cannot write {self.out}: create the folder {self.out.parent}, or choose another path")
         with console.status("reading the records and drawing the figures"):
             results = _collect(self.sources)
             text = page(results, _missing(results))
-        with write_errors(self.out):
-            write_atomically(self.out, text.encode())
+        write_text(self.out, text)
         line(console, str(self.out))
 
 

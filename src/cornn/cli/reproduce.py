@@ -1,7 +1,7 @@
 """cornn reproduce"""
 
 import importlib.util
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,20 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from cornn._extras import install_command
-from cornn.cli.console import line, screen, silence_libraries
-from cornn.cli.progress import OutputOptions, run_with_progress
-from cornn.cli.workers import WorkerOptions, compute_end, stoppable
+from cornn.cli.console import line, screen
+from cornn.cli.workers import ExperimentCommand, compute_end, print_runs, stoppable
 from cornn.lab.experiments import reproduce
-from cornn.lab.experiments.run import run_experiments
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
-from cornn.lab.training import Progress, Watch
-
-__all__ = ["ReproduceCommand"]
 
 
 @dataclass(frozen=True)
-class ReproduceCommand:
+class ReproduceCommand(ExperimentCommand):
     """Run the paper's experiments that have no record yet, and record them.
 
     Targets: all, or any of har2, adding, smnist, psmnist, noisy-cifar10, imdb, lorenz96; beyond the paper: memory (our
@@ -40,24 +35,13 @@ class ReproduceCommand:
     budget_minutes: float | None = None
     """Time limit: no experiment is started that would exceed it, judging by recorded times. Unfinished runs are
     saved and continue next time."""
-    results: Path = Path("results")
-    """Folder of the records, which are read and written."""
     folder: Path = Path("runs/reproduce")
     """Folder of the run folders."""
-    device: str | None = None
-    """Device: auto, cpu or cuda."""
-    data: str | None = None
-    """The data folder. Default: CORNN_DATA, or data/."""
-    quiet: bool = False
-    """Print the plan and the results only."""
-    dry_run: bool = False
-    """Print the plan without running it."""
-    sharing: WorkerOptions = field(default_factory=WorkerOptions)
 
     def run(self) -> None:
         console = screen()
         ends = compute_end(None if self.budget_minutes is None else 60 * self.budget_minutes, "--budget-minutes")
-        plan = reproduce.plan(self.targets, self.seeds, device=self.device, data=self.data)
+        plan = reproduce.plan(self.targets, self.seeds, **self.place)
         left = [(experiment, reproduce.missing(experiment, self.results)) for experiment in plan]
         _print_plan(console, left, self.results)
         if self.dry_run:
@@ -68,36 +52,20 @@ class ReproduceCommand:
         if not experiments:
             return
 
-        def work(watch: Watch) -> list[Status]:
-            def follow(status: Status, progress: Progress | None) -> None:
-                if progress is not None:
-                    watch(progress)
-
-            return run_experiments(
-                experiments,
-                self.sharing.open_storage(self.folder),
-                self.folder,
-                workers=self.sharing.workers,
-                prepare=silence_libraries,
-                follow=follow,
-                finish=partial(reproduce.record_runs, results=self.results),
-                expected=partial(_estimate_seconds, results=self.results),
-                ends=ends,
-            )
-
+        options = {
+            "finish": partial(reproduce.record_runs, results=self.results),
+            "expected": partial(_estimate_seconds, results=self.results),
+            "ends": ends,
+        }
         with stoppable():
-            statuses = run_with_progress(console, OutputOptions(quiet=self.quiet), self.folder, work)
+            statuses = self.work(console, experiments, self.folder, **options)
         for status in statuses:
             self._conclude(console, status)
 
     def _conclude(self, console: Console, status: Status) -> None:
         """Print the results of an experiment."""
         name, known = status.experiment.name, {run["seed"] for run in status.runs}
-        for run in status.runs:
-            if run["seed"] in status.experiment.seeds:
-                failed = f"failed: {run.get('failed')}"
-                text = failed if run["test"] is None else f"{status.task.metric} {run['test']:.4f}"
-                line(console, f"  {name}, seed {run['seed']}: {text}")
+        print_runs(console, status)
         if skipped := [seed for seed in status.experiment.seeds if seed not in known]:
             line(console, f"{name}: seeds {skipped} left, over the time limit", style="dim")
         else:

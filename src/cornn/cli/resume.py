@@ -5,19 +5,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 
-from cornn.cli.progress import (
-    OutputOptions,
-    print_result,
-    print_summary,
-    resumable,
-    run_with_progress,
-    training_console,
-)
+from cornn.cli.progress import OutputOptions, train_with_progress, training_console
 from cornn.lab import training
-
-__all__ = ["ResumeCommand"]
 
 
 @dataclass(frozen=True)
@@ -31,18 +21,10 @@ class ResumeCommand:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def run(self) -> None:
-        console = training_console(self.output)
-        with resumable(console, self.folder):
-            self._resume(console)
-
-    def _resume(self, console: Console) -> None:
-        if training.holds_seeds(self.folder):
-            summary, runs = run_with_progress(
-                console, self.output, self.folder, lambda watch: training.resume_seeds(self.folder, watch, self.device)
-            )
-            print_summary(console, self.output, self.folder, summary, runs)
-        else:
-            finished = run_with_progress(
-                console, self.output, self.folder, lambda watch: training.resume(self.folder, watch, self.device)
-            )
-            print_result(console, self.output, finished)
+        resume = training.resume_seeds if training.holds_seeds(self.folder) else training.resume
+        train_with_progress(
+            training_console(self.output),
+            self.output,
+            self.folder,
+            lambda watch: resume(self.folder, watch, self.device),
+        )

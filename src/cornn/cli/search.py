@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,13 +14,13 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from cornn._counts import format_count
-from cornn.cli.console import line, progress_lines, silence_libraries
+from cornn.cli.console import line, progress_lines
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
-from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
+from cornn.cli.progress import OutputOptions, training_console
 from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.config import Train
-from cornn.lab.experiments.run import check_storage, run_experiments
+from cornn.lab.experiments.run import check_storage
 from cornn.lab.experiments.search import make_search, write_search
 from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
@@ -29,8 +28,6 @@ from cornn.lab.experiments.storage import Storage, hide_password
 from cornn.lab.recipes import PAPER, RANGES
 from cornn.lab.tasks import TASKS
 from cornn.lab.training import Progress
-
-__all__ = ["SearchCommand", "parse"]
 
 Follow = Callable[[Status, Progress | None], None]
 
@@ -80,8 +77,7 @@ class SearchCommand:
                 for follower in followers:
                     follower(status, progress)
 
-            options = {"workers": self.sharing.workers, "prepare": silence_libraries, "follow": follow}
-            (status,) = run_experiments([experiment], storage, out, **options)
+            (status,) = self.sharing.run([experiment], out, follow=follow)
             follow(status, None)
         best, trials = write_search(status, storage, out)
         if self.json:
@@ -154,18 +150,12 @@ def _follow_with_bar(console: Console, stack: ExitStack) -> Follow:
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
     task_id = bar.add_task("search", total=None, others="", best="…", own="", left="")
-    drawn_at = 0.0
 
     def follow(status: Status, progress: Progress | None) -> None:
-        nonlocal drawn_at
-        now = time.monotonic()
-        if progress is not None and now - drawn_at < SECONDS_BETWEEN_UPDATES:
-            return
-        drawn_at = now
         counts = {"running": status.running, "pruned": status.pruned, "failed": status.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "
-        left = status.seconds_left
+        left = status.seconds_remaining
         bar.update(
             task_id,
             completed=status.done,

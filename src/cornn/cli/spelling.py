@@ -4,8 +4,6 @@ import shlex
 
 from cornn._arguments import Argument
 
-__all__ = ["spell_option"]
-
 RENAMED = {"class_weight": "balanced", "random_state": "seed"}
 """Argument -> option, where they differ."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -12,21 +13,14 @@ from cornn.baselines import MODELS
 from cornn.cli.console import line
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
-from cornn.cli.progress import (
-    OutputOptions,
-    print_result,
-    print_summary,
-    resumable,
-    run_with_progress,
-    training_console,
-)
+from cornn.cli.progress import OutputOptions, train_with_progress, training_console
 from cornn.lab import training
 from cornn.lab.config import Train, as_dictionary
 from cornn.lab.recipes import PUBLISHED, RECIPES
+from cornn.lab.runs import Run
 from cornn.lab.tasks import TASKS, Task
+from cornn.lab.training import Watch
 from cornn.models import SequenceModel, count_parameters
-
-__all__ = ["TrainCommand", "parse"]
 
 
 @dataclass(frozen=True)
@@ -49,25 +43,18 @@ class TrainCommand:
         if self.dry_run:
             _describe(console, config, self.seeds)
             return
-        with _reserve(self.out, config.task.name, first=not console.quiet) as out, resumable(console, out):
-            self._train(console, config, out)
+        with _reserve(self.out, config.task.name, first=not console.quiet) as out:
+            train_with_progress(console, self.output, out, partial(self._train, console, config, out))
 
-    def _train(self, console: Console, config: Train, out: Path) -> None:
+    def _train(self, console: Console, config: Train, out: Path, watch: Watch) -> Run | tuple[dict, list[Run]]:
         def introduce(task: Task, model: SequenceModel) -> None:
             if not self.output.quiet:
                 _introduce(console, config, task, model)
 
         if self.seeds == 1:
-            finished = run_with_progress(
-                console, self.output, out, lambda watch: training.fit(config, out, watch, introduce)
-            )
-            print_result(console, self.output, finished)
-        else:
-            seeds = range(config.seed, config.seed + self.seeds)
-            summary, runs = run_with_progress(
-                console, self.output, out, lambda watch: training.fit_seeds(config, seeds, out, watch, introduce)
-            )
-            print_summary(console, self.output, out, summary, runs)
+            return training.fit(config, out, watch, introduce)
+        seeds = range(config.seed, config.seed + self.seeds)
+        return training.fit_seeds(config, seeds, out, watch, introduce)
 
 
 def parse(arguments: Sequence[str]) -> TrainCommand:
@@ -122,7 +109,7 @@ def _describe(console: Console, config: Train, seeds: int) -> None:
             line(
                 console,
                 f"the paper's {row.model} with {row.units} neurons{case}: {row.parameters / 1000:.0f}k parameters, "
-                f"{task.metric} {row.figure:g}",
+                f"{task.metric} {row.value:g}",
             )
     length = f"{plan.steps:,} steps of {plan.batch} sequences"
     if plan.epoch is not None:

@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._checked import choose, convert
+from cornn._arguments import choose
+from cornn._checked import convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
 from cornn.estimators.frames import is_frame, name_target, read_target

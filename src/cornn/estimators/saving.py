@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cornn._atomic import write_atomically, write_errors
 from cornn._checked import convert
-from cornn._checksums import pack_tensors, read_bytes, unpack_tensors
-from cornn._json import parse_json
+from cornn._checksums import pack_tensors, unpack_tensors
+from cornn._json import parse_json, read_bytes
 
 __all__ = ["pack_file", "read_file", "to_json_value", "write_file"]
 

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cornn._atomic import write_atomically, write_errors
-from cornn._checksums import read_bytes
 from cornn._constants import Values
 from cornn._extras import missing_extra
-from cornn._json import naming
+from cornn._json import naming, read_bytes
 from cornn.artifacts import WEIGHTS
 from cornn.layers import CoRNN
 from cornn.models import SequenceModel

@@ -233,9 +233,10 @@ def fit_file(
 def _write_page(finished: FitResult, title: str, folder: Path) -> tuple[FitResult, str | None]:
     """Return the page, or a note why there is none: a failing report must not lose the trained model."""
     from cornn.fitting import page
+    from cornn.plots.pages import check_packages
 
     try:
-        page.check_packages()
+        check_packages("the report")
         return finished, page.render_page(title, finished, folder)
     except ImportError as error:
         note = f"no report.html: {error}"

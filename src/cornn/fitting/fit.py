@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cornn._arguments import Argument, ArgumentError
-from cornn._checked import choose
+from cornn._arguments import Argument, ArgumentError, choose
 from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor

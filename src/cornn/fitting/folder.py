@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cornn import __version__, artifacts
-from cornn._atomic import TEMPORARY, write_atomically, write_errors
+from cornn._atomic import TEMPORARY
 from cornn._checked import convert, decode
 from cornn._json import naming
 from cornn._machine import machine
@@ -33,7 +33,6 @@ __all__ = [
     "load_fitted",
     "remove_leftovers",
     "write_folder",
-    "write_text",
 ]
 
 PAGE = "report.html"
@@ -158,12 +157,6 @@ def _write_somewhere(out: Path, files: Mapping[str, bytes]) -> tuple[Path, str |
             return out, None
         return place, f"{out} cannot be written ({reason}): the model is in {place}"
     raise OSError(f"cannot write the folder {out} ({reason}), nor {', '.join(map(str, places[1:]))}")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, completely or not at all."""
-    with write_errors(path):
-        write_atomically(path, text.encode())
 
 
 def format_csv(table: Predictions) -> str:

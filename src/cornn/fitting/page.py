@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from cornn._extras import missing_extra
 from cornn.fitting.evaluate import Evaluation
 from cornn.fitting.fit import FitResult
 from cornn.fitting.forecast_pictures import draw_forecast_pictures
-from cornn.plots import fitted
+from cornn.plots import fitted, pages
 from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
 from cornn.theory import Diagnosis, diagnose, subject_from_layer
 
-__all__ = ["PICTURES", "Bar", "Example", "check_packages", "diagnose_fit", "render_page"]
+__all__ = ["PICTURES", "Bar", "Example", "diagnose_fit", "render_page"]
 
 SEQUENCES = 2  # number of sequences on which the theory is checked
 EXAMPLES = 6  # number of sequences to draw
@@ -48,15 +47,6 @@ class Example:
     picture: str
 
 
-def check_packages() -> None:
-    """Check before training that the packages for the page are installed."""
-    try:
-        import jinja2  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
-
-
 def diagnose_fit(finished: FitResult, name: str) -> Diagnosis | None:
     """Check the (first) trained layer against the theory, on its training data; None if no network was trained."""
     estimator: Any = finished.estimator
@@ -81,22 +71,12 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     Returns:
         The HTML page.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["number"] = lambda value: "-" if value is None else f"{value:.4g}"
-    environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.0f} %"
     evaluation, check = finished.evaluation, diagnose_fit(finished, f"{title} after training")
     has_pictures = evaluation is not None or finished.task == "forecast"
     pictures = PICTURES[finished.task](finished) if has_pictures else []
     history = finished.estimator.history_
-    return environment.get_template("fitted.html.jinja").render(
+    return pages.render(
+        Path(__file__).parent / "fitted.html.jinja",
         title=title,
         facts=finished.facts,
         result=finished.result,

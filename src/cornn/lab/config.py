@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
-from cornn._arguments import ArgumentError, Setting
+from cornn._arguments import ArgumentError, Setting, choose
 from cornn._checked import (
     Checked,
     Count,
@@ -19,7 +19,6 @@ from cornn._checked import (
     Positive,
     Range,
     Share,
-    choose,
     convert,
     decode,
     encode,
@@ -33,33 +32,12 @@ from cornn.lab.model_specs import (
     CoRNNSpec,
     RivalSpec,
     Spec,
-    TorchSpec,
     check_alternatives,
     make_spec,
     spec_type,
 )
 from cornn.lab.rivals import RIVALS
 from cornn.lab.tasks import TASKS, TaskOptions
-
-__all__ = [
-    "ALTERNATIVES",
-    "BETAS",
-    "Budget",
-    "CoRNNSpec",
-    "Optimiser",
-    "Place",
-    "RivalSpec",
-    "Spec",
-    "TorchSpec",
-    "Train",
-    "as_dictionary",
-    "canonical",
-    "differences",
-    "flat_settings",
-    "from_dictionary",
-    "make_spec",
-    "read_run_config",
-]
 
 BETAS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
 """Optimiser -> default beta1 and beta2, as in PyTorch."""
@@ -374,13 +352,27 @@ def canonical(config: Train) -> dict[str, Any]:
 
 def differences(before: Train, now: Train) -> list[str]:
     """List the settings that affect the result and differ between two configurations."""
-    old, new = (_by_path(as_dictionary(config)) for config in (before, now))
-    changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
-    return [f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed]
+    names = ("task", "model", "optimiser", "budget", "seed", "autocast", "theory")
+    old, new = ({name: as_dictionary(config)[name] for name in names} for config in (before, now))
+    return list_changes(old, new)
 
 
-def _by_path(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that affect the result as {"optimiser.clip": 1.0, ...}."""
-    parts = ("task", "model", "optimiser", "budget")
-    settings = {f"{part}.{name}": value for part in parts for name, value in content[part].items()}
-    return settings | {name: content[name] for name in ("seed", "autocast", "theory")}
+def list_changes(before: dict[str, Any], now: dict[str, Any], at: str = "") -> list[str]:
+    """List what differs between two nested dictionaries."""
+    changes = []
+    for name in dict.fromkeys([*before, *now]):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            changes += list_changes(old, new, f"{at}{name}.")
+        elif _as_lists(old) != _as_lists(new):
+            changes.append(f"{at}{name} was {_describe_value(before, name)}, is {_describe_value(now, name)}")
+    return changes
+
+
+def _describe_value(values: dict[str, Any], name: str) -> str:
+    """Return a value in words. Settings with default values are left out of what experiments store."""
+    return repr(values[name]) if name in values else "its default"
+
+
+def _as_lists(value: Any) -> Any:
+    return [_as_lists(part) for part in value] if isinstance(value, list | tuple) else value

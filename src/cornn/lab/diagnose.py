@@ -16,8 +16,6 @@ from cornn.models import SequenceModel
 from cornn.theory import Subject, subject_from_layer
 from cornn.theory._diagnose import SEQUENCES
 
-__all__ = ["subject_from_run", "subject_from_task"]
-
 
 def subject_from_run(path: Path, index: int = 0) -> Subject:
     """Select a trained layer of a run, with validation sequences as input.

@@ -9,24 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from cornn import theory
-from cornn._arguments import ArgumentError, Setting
-from cornn._checked import Checked, Count, NotNegative, Range, choose
+from cornn._arguments import ArgumentError, Setting, choose
+from cornn._checked import Checked, Count, NotNegative, Range
 from cornn.baselines import LAYERS, MODELS
 from cornn.baselines.layer import Layer
 from cornn.lab.rivals import RIVALS
 from cornn.lab.tasks import Task
 from cornn.layers import CoRNN
-
-__all__ = [
-    "ALTERNATIVES",
-    "CoRNNSpec",
-    "RivalSpec",
-    "Spec",
-    "TorchSpec",
-    "check_alternatives",
-    "make_spec",
-    "spec_type",
-]
 
 ALTERNATIVES = {"the stiffness": ("gamma", "half_lives", "periods"), "how long to train": ("steps", "epochs")}
 """Quantity -> the settings that can set it. Exactly one of them is given."""

@@ -26,31 +26,6 @@ from cornn.lab.config import RivalSpec, Train, as_dictionary, canonical, flat_se
 from cornn.lab.recipes import RECIPES, resolve
 from cornn.lab.runs import Run, open_run, write_json
 
-__all__ = [
-    "FOOTNOTE",
-    "MARK",
-    "TRUSTED",
-    "Results",
-    "changed_options",
-    "changed_settings",
-    "check_entries",
-    "columns",
-    "find",
-    "group_identity",
-    "group_name",
-    "identity",
-    "import_record",
-    "list_folders",
-    "mark",
-    "missing",
-    "name",
-    "read",
-    "read_config",
-    "record",
-    "source_of",
-    "write",
-]
-
 DIGITS = 6  # significant digits of the numbers of a curve
 LONGEST = 200  # maximum bytes of a file name, without the seed and the identity
 
@@ -150,7 +125,7 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
     record = {
         "identity": identity(config),
         "config": as_dictionary(config) | extra,
-        "result": _with_checked_source(content["result"]),
+        "result": with_checked_source(content["result"]),
         "curve": content.get("curve", {}),
     }
     write_json(path, record, indent=None)
@@ -159,58 +134,8 @@ def write(content: Mapping[str, Any], results: Path) -> Path:
     return path
 
 
-def import_record(file: Path, results: Path) -> tuple[Path, str]:
-    """Copy a record from elsewhere into `results` and check its source against the history.
-
-    Args:
-        file: A record of a run, in this or the former layout; the folder of a finished run; a comparison, whose models
-            replace those of the same name; the choice of a protocol; or another measurement, which keeps its name.
-        results: The folder of records.
-
-    Returns:
-        The new file, and what the check found: see `TRUSTED`.
-    """
-    content = record(Run(file)) if file.is_dir() else read_json(file)
-    if "config" in content and "result" in content:
-        path = write(content, results)
-        return path, read_json(path)["result"]["source"]
-    if "contest" in content:
-        return _import_comparison(content, results)
-    content = correct_commit(content)
-    source = check_source(content)
-    path = results / ("protocols" if "protocol" in content else "") / file.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {**content, "source": source}, indent=1)
-    return path, source
-
-
-def _import_comparison(content: Mapping[str, Any], results: Path) -> tuple[Path, str]:
-    """Add the models of a comparison to its record, with the source of every new trial and run checked."""
-    path = results / "compare" / f"{content['contest']}.json"
-    previous = read_json(path) if path.exists() else {**content, "machines": [], "models": {}}
-    merged = ("machines", "models")
-    changed = [key for key in previous if key not in merged and previous[key] != content.get(key)]
-    if changed:
-        raise ValueError(f"{path} belongs to another comparison: {', '.join(changed)} differ")
-    for name, entry in content["models"].items():
-        recorded = previous["models"].get(name, {})
-        if any(len(entry[kind]) < len(recorded.get(kind, ())) for kind in ("trials", "finals")):
-            raise ValueError(f"{path} has more trials or runs of {name}: import the comparison once it is complete")
-    checked = {
-        name: entry | {kind: [_with_checked_source(row) for row in entry[kind]] for kind in ("trials", "finals")}
-        for name, entry in content["models"].items()
-        if entry != previous["models"].get(name)
-    }
-    machines = previous["machines"] + [
-        machine for machine in content["machines"] if machine not in previous["machines"]
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, previous | {"machines": machines, "models": previous["models"] | checked}, indent=None)
-    sources = [row["source"] for entry in checked.values() for row in (*entry["trials"], *entry["finals"])]
-    return path, next((source for source in sources if source not in TRUSTED), "verified")
-
-
-def _with_checked_source(row: Mapping[str, Any]) -> dict[str, Any]:
+def with_checked_source(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result with what the check of its commit and digest against the history found: see `TRUSTED`."""
     corrected = correct_commit(row)
     return {**corrected, "source": check_source(corrected)}
 

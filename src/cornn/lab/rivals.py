@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["RIVALS", "Rival"]
-
 
 @dataclass(frozen=True)
 class Rival:

@@ -18,12 +18,14 @@ from pathlib import Path
 import torch
 
 from cornn._atomic import TEMPORARY, stage_write
-from cornn._checksums import compute_checksum, read_bytes, seal_zip
+from cornn._checksums import compute_checksum, seal_zip
 from cornn._extras import missing_extra
+from cornn._json import read_bytes
 from cornn.artifacts import (
     BEFORE,
     CHECKPOINT,
     CONFIG,
+    MANIFEST,
     METRICS,
     RESULT,
     SEEDS,
@@ -36,14 +38,6 @@ from cornn.artifacts import (
 from cornn.models import SequenceModel
 from cornn.saved_models import describe_model, pack_model
 
-__all__ = [
-    "Run",
-    "create",
-    "open_run",
-    "save_checkpoints",
-    "write_json",
-]
-
 
 @dataclass(frozen=True)
 class Run(RunArtifact):
@@ -52,13 +46,10 @@ class Run(RunArtifact):
     def log(self, row: Mapping[str, object]) -> None:
         """Append a row to the metrics."""
         path = self.path / METRICS
-        try:
-            with open(path, "a", encoding="utf8") as file:
-                file.write(json.dumps(row) + "\n")
-        except OSError as error:
-            raise _explain_write_error(path, error, _resume_remedy(self.path)) from error
+        with _explaining_errors(path), open(path, "a", encoding="utf8") as file:
+            file.write(json.dumps(row) + "\n")
 
-    def forget_after(self, step: int) -> None:
+    def drop_metrics_after(self, step: int) -> None:
         """Drop the metrics after `step`, which will be measured again."""
         path = self.path / METRICS
         lines = (read_bytes(path) if path.exists() else b"").splitlines(keepends=True)
@@ -74,18 +65,12 @@ class Run(RunArtifact):
         path = self.path / METRICS
         if not path.exists():
             return {"bytes": 0, "sha256": compute_checksum(b"")}
-        try:
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
-                content = file.read()
-        except OSError as error:
-            raise _explain_write_error(path, error, _resume_remedy(self.path)) from error
+        with _explaining_errors(path), open(path, "rb") as file:
+            os.fsync(file.fileno())
+            content = file.read()
         return {"bytes": len(content), "sha256": compute_checksum(content)}
 
-    def save_checkpoint(self, content: Mapping[str, object]) -> None:
-        save_checkpoints([(self, content)])
-
-    def go_back(self) -> None:
+    def restore_previous_checkpoint(self) -> None:
         """Replace the last checkpoint by the previous one."""
         os.replace(self.path / BEFORE, self.path / CHECKPOINT)
 
@@ -99,13 +84,8 @@ class Run(RunArtifact):
         names = [name for name in (CONFIG, METRICS, WEIGHTS, RESULT) if (self.path / name).exists()]
         files = {name: compute_checksum(read_bytes(self.path / name)) for name in names}
         files |= {name: checksum for name, checksum in (self.manifest.files or {}).items() if name == CONFIG}
-        self._write_manifest(files)
-
-    def _write_manifest(self, files: Mapping[str, str]) -> None:
-        try:
+        with _explaining_errors(self.path / MANIFEST):
             write_manifest(self.path, "run", files)
-        except OSError as error:
-            raise _explain_write_error(self.path / "artifact.json", error, _resume_remedy(self.path)) from error
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -162,13 +142,12 @@ def _link(path: Path, other: Path) -> None:
     """Give a file a second name, which replaces another file atomically."""
     temporary = other.with_name(f"{TEMPORARY}{other.name}-{os.getpid()}")
     try:
-        try:
-            os.link(path, temporary)
-        except OSError:  # a file system without links
-            shutil.copyfile(path, temporary)
-        os.replace(temporary, other)
-    except OSError as error:
-        raise _explain_write_error(other, error, _resume_remedy(other.parent)) from error
+        with _explaining_errors(other):
+            try:
+                os.link(path, temporary)
+            except OSError:  # a file system without links
+                shutil.copyfile(path, temporary)
+            os.replace(temporary, other)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -199,11 +178,8 @@ def write_json(
     path: Path, content: Mapping[str, object], indent: int | None = 2, *, remedy: str = "run the same command again"
 ) -> None:
     """Write a JSON file atomically. An error ends with the remedy."""
-    try:
-        with stage_write(path, (json.dumps(content, indent=indent) + "\n").encode()):
-            pass
-    except OSError as error:
-        raise _explain_write_error(path, error, remedy) from error
+    with _explaining_errors(path, remedy), stage_write(path, (json.dumps(content, indent=indent) + "\n").encode()):
+        pass
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -214,16 +190,19 @@ def _write(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def _stage_write(path: Path, content: bytes | memoryview) -> Iterator[None]:
     """Stage a write as `stage_write` does; an error ends with the command that continues."""
+    with _explaining_errors(path), stage_write(path, content):
+        yield
+
+
+@contextlib.contextmanager
+def _explaining_errors(path: Path, remedy: str | None = None) -> Iterator[None]:
+    """Name the file in errors of writing it. The remedy is to resume the run to whose folder it belongs, or another."""
     try:
-        with stage_write(path, content):
-            yield
+        yield
     except OSError as error:
-        raise _explain_write_error(path, error, _resume_remedy(path.parent)) from error
-
-
-def _explain_write_error(path: Path, error: OSError, remedy: str) -> OSError:
-    problem = f"cannot write {path} ({_describe_reason(error)})"
-    return OSError(f"{problem}: the previous file is intact; fix the cause, then {remedy}")
+        problem = f"cannot write {path} ({_describe_reason(error)})"
+        remedy = remedy or _resume_remedy(path.parent)
+        raise OSError(f"{problem}: the previous file is intact; fix the cause, then {remedy}") from error
 
 
 def _resume_remedy(run: Path) -> str:

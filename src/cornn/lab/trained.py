@@ -8,8 +8,6 @@ from cornn.export.load import TaskData, TrainedBank, TrainedModel, load_model
 from cornn.lab import training
 from cornn.lab.config import read_run_config
 
-__all__ = ["load_trained"]
-
 
 def load_trained(path: Path) -> TrainedModel | TrainedBank:
     """Load a trained model as `cornn.export.load_model` does; that of a run with its task and the data of the task.

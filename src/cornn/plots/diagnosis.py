@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from cornn._extras import missing_extra
 from cornn.functional import ACTIVATIONS
+from cornn.plots import pages
 from cornn.plots.style import (
     COLOURS,
     STYLES,
@@ -144,12 +144,7 @@ def render_page(diagnosis: Diagnosis) -> str:
     Raises:
         ImportError: If Jinja2 or matplotlib is missing.
     """
-    try:
-        import jinja2
-    except ImportError:
-        raise missing_extra("report", "the HTML page needs Jinja2 and matplotlib") from None
-    template = (Path(__file__).parent / "check.html.jinja").read_text(encoding="utf8")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = lambda value: f"{value:.4g}"
+    pages.check_packages("the page")
     figure = data_uri(draw_diagnosis(diagnosis.subject.network, diagnosis.trajectory))
-    return environment.from_string(template).render(check=diagnosis, register=register.REGISTER, figure=figure)
+    template = Path(__file__).parent / "check.html.jinja"
+    return pages.render(template, check=diagnosis, register=register.REGISTER, figure=figure)

@@ -88,7 +88,7 @@ def test_peak_memory_sees_what_is_used_again():
 
 def test_a_record_says_of_what_it_is():
     figures, _ = bench.compare(TINY, "cpu", 1)
-    content = bench.record("a kind", [row("tiny", TINY, 1, figure) for figure in figures])
+    content = bench.record("a kind", [row("tiny", TINY, figure, threads=1) for figure in figures])
     assert {"measured", "machine", "commit", "rows"} <= set(content)
     wanted = {"case", "batch", "hidden", "steps", "threads", "contender", "seconds", "forward_seconds", "memory"}
     assert wanted <= set(content["rows"][0])
@@ -100,7 +100,7 @@ def tiny_sweep():
 
 
 def test_a_sweep_follows_everybody_up_to_the_end():
-    points, floor, failed = bench.follow(tiny_sweep(), "cpu", 1, 25.0)
+    points, floor, failed = bench.measure_sweep(tiny_sweep(), "cpu", 1, 25.0)
     assert not failed
     assert [point.value for point in floor] == [2, 4, 8]
     assert [point.value for point in points if point.contender == "plain loop"] == [2, 4, 8]
@@ -111,7 +111,7 @@ def test_a_sweep_follows_everybody_up_to_the_end():
 def test_a_sweep_lets_go_of_what_would_take_too_long_or_too_much(longest, most_memory, monkeypatch):
     monkeypatch.setattr(sweep, "MAX_MEMORY", most_memory)
     monkeypatch.setattr(sweep, "peak_memory", lambda call, device: (call(), 1000)[1])
-    points, _, _ = bench.follow(tiny_sweep(), "cpu", 1, longest)
+    points, _, _ = bench.measure_sweep(tiny_sweep(), "cpu", 1, longest)
     assert {point.value for point in points} == {2}
 
 
@@ -124,7 +124,7 @@ def test_a_contender_that_fails_ends_there_and_the_others_go_on(monkeypatch):
 
     sweep_at = {"now": ""}
     monkeypatch.setattr(sweep, "peak_memory", memory)
-    points, _, failed = bench.follow(tiny_sweep(), "cpu", 1, 25.0, lambda text: sweep_at.update(now=text))
+    points, _, failed = bench.measure_sweep(tiny_sweep(), "cpu", 1, 25.0, lambda text: sweep_at.update(now=text))
     assert failed == {"nn.LSTM": "4 steps: not supported"}
     assert [point.value for point in points if point.contender == "nn.LSTM"] == [2]
     assert [point.value for point in points if point.contender == "nn.GRU"] == [2, 4, 8]
@@ -176,7 +176,7 @@ def test_colours_and_markers_tell_everybody_apart():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"cases": ("none",)}, "unknown case 'none': choose any of psmnist-128"),
+        ({"cases": ("none",)}, "unknown case 'none': choose one of psmnist-128"),
         ({"threads": (0,)}, "must be above 0"),
         ({"longest": 0.0}, "must be above 0"),
         ({"longest": float("nan")}, "must be above 0"),
@@ -214,13 +214,13 @@ def test_a_loop_that_fails_is_left_out_with_its_reason(monkeypatch):
         return layer
 
     monkeypatch.setattr(user_loop, "CONTENDERS", {"broken": broken})
-    figures, left_out = bench.follow_loops(TINY, ("compiled", "captured"), 1, "cpu")
+    figures, left_out = bench.measure_loops(TINY, ("compiled", "captured"), 1, "cpu")
     assert not figures
     assert set(left_out) == {"broken, captured"}
 
 
 def test_a_loop_takes_its_own_cases():
-    with pytest.raises(ValueError, match="unknown case 'many-128': choose any of psmnist-128, "):
+    with pytest.raises(ValueError, match=r"unknown case 'many-128': .*choose one of psmnist-128, "):
         BenchCommand(loop=True, cases=("many-128",)).run()
     with pytest.raises(ValueError, match="two kinds of measurements"):
         BenchCommand(loop=True, against="length").run()

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tiny
 
-from cornn.lab.data import cifar10, folder, glove, har, imdb, mnist
+from cornn.lab.data import cifar10, find_folder, glove, har, imdb, mnist
 
 
 def test_the_data_folder_is_the_given_one_else_the_variable_else_data(monkeypatch, tmp_path):
     monkeypatch.setenv("CORNN_DATA", str(tmp_path))
-    assert folder(tmp_path / "x") == tmp_path / "x"
-    assert folder() == tmp_path
+    assert find_folder(tmp_path / "x") == tmp_path / "x"
+    assert find_folder() == tmp_path
     monkeypatch.delenv("CORNN_DATA")
-    assert str(folder()) == "data"
+    assert str(find_folder()) == "data"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_what_is_missing_is_said_with_the_remedy(reader, title, name, tmp_path, 
     monkeypatch.delenv("CORNN_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError) as raised:
-        reader.find(folder())
+        reader.find(find_folder())
     assert str(raised.value) == f'no {title} in data/: run "cornn data get {name}", or set CORNN_DATA'
 
 

@@ -80,7 +80,7 @@ def test_options_of_a_layer_reach_it():
 def test_a_worker_does_it_all_and_the_record_says_so(tmp_path, monkeypatch, plain_figures):
     results = tmp_path / "results"
     statuses = run(TINY, tmp_path)
-    assert [status.left for status in statuses.values()] == [0, 0]
+    assert [status.remaining for status in statuses.values()] == [0, 0]
     assert [one["side_by_side"] for status in statuses.values() for one in status.runs] == [2] * 4
     path = write_record(TINY, statuses, results)
     assert path == results / "compare" / "adding-20.json"
@@ -183,7 +183,7 @@ def test_a_contest_on_public_data_is_run_by_all_who_take_part(tmp_path, monkeypa
     tiny.write_glove(tmp_path / "data")
     contest = replace(CONTESTS[name], trials=1, seeds=1, trial=1, final=2, hidden_size=4, **SMALL[name])
     statuses = run(contest, tmp_path / "work", str(tmp_path / "data"))
-    assert sum(status.left for status in statuses.values()) == 0
+    assert sum(status.remaining for status in statuses.values()) == 0
     write_record(contest, statuses, tmp_path / "results")
     (found,) = comparison.read(tmp_path / "results")
     assert {row.name for row in found.rows} == set(contest.entrants)
@@ -194,7 +194,7 @@ def test_a_contest_on_public_data_is_run_by_all_who_take_part(tmp_path, monkeypa
 
 def test_what_was_published_stands_beside_it():
     def published(contest, entrant):
-        record = {"contest": contest, "task": CONTESTS[contest].about["task"]}
+        record = {"contest": contest, "task": CONTESTS[contest].comparable_settings["task"]}
         return comparison.ModelResult(entrant, {}, record).published
 
     assert published("psmnist", "cornn") == "97.3 (256 units)"
@@ -240,12 +240,12 @@ def test_a_trial_that_diverges_is_the_worst(tmp_path, monkeypatch):
     status = run(one, tmp_path / "one")["cornn"]
     assert status.rows[0]["validation"] is None
     assert "the loss is" in status.rows[0]["failure"]
-    assert (status.best["trial"], status.left, len(status.runs)) == (1, 0, 1)
+    assert (status.best["trial"], status.remaining, len(status.runs)) == (1, 0, 1)
     write_record(one, {"cornn": status}, tmp_path)
     # With nothing but such trials there is no run.
     none = replace(one, name="adding-none", trials=1)
     status = run(none, tmp_path / "none")["cornn"]
-    assert (status.best, status.left, status.runs) == (None, 0, ())
+    assert (status.best, status.remaining, status.runs) == (None, 0, ())
     write_record(none, {"cornn": status}, tmp_path)
     shown = {contest.name: contest for contest in comparison.read(tmp_path)}
     (row,) = shown["adding-20"].rows
@@ -264,7 +264,7 @@ def test_runs_that_diverge_are_rows_too(tmp_path, monkeypatch, capsys):
     status = run(contest, tmp_path)["cornn"]
     assert [one["test"] for one in status.runs] == [None, None]
     assert all("the loss is" in one["failed"] or "not finite" in one["failed"] for one in status.runs)
-    assert status.left == 0
+    assert status.remaining == 0
     command._print_plan(Console(width=200), [contest], [status])
     assert f"cornn, seed 1: {status.runs[0]['failed']}" in capsys.readouterr().out
 

@@ -239,7 +239,7 @@ def test_a_trial_that_ends_its_workers_counts_as_failed_in_the_end(tmp_path, mon
         with pytest.raises(OSError, match="the data are gone"):
             run(tmp_path, 1)
     status = run(tmp_path, 1)
-    assert (status.failed, status.left) == (1, 0)
+    assert (status.failed, status.remaining) == (1, 0)
     reason = "3 workers ended in it without a result, the last one with OSError: the data are gone"
     assert status.rows[0]["failure"] == reason
     assert len({tuple(entry.params.values()) for entry in entries(tmp_path)}) == 1
@@ -270,7 +270,7 @@ def test_of_two_workers_that_queue_the_same_trial_one_steps_back(tmp_path):
         ([*SHORT, "--workers", "0"], "workers must be above 0, got 0"),
         ([*SHORT, "--storage", "memory", "--workers", "2"], "the storage memory belongs to one process"),
         ([*SHORT, "--devices", "2"], "start the command once per device"),
-        ([*SHORT, "--recipe", "nobody"], "adding has no recipe 'nobody': choose one of ours, paper"),
+        ([*SHORT, "--recipe", "nobody"], "unknown recipe of adding 'nobody': choose one of ours, paper"),
         ([*SHORT, "--dt", ".1", "--gamma", "1", "--epsilon", "1"], "all searchable settings are given as options"),
         ([*SHORT, "--storage", "here"], "'here' is not a storage: give a URL such as sqlite:///FILE"),
         ([*SHORT, "--storage", "redis://here"], "cannot open the storage redis://here"),
@@ -370,12 +370,12 @@ def test_runs_with_the_settings_of_an_earlier_best_trial_do_not_count(tmp_path, 
 
     pretend(monkeypatch, lambda trial: [1.0 - trial])
     (status,) = run_experiments([few], stored(tmp_path), tmp_path / "few", finish=finish)
-    assert (status.best["trial"], status.left) == (0, 0)
+    assert (status.best["trial"], status.remaining) == (0, 0)
     more = replace(few, trials=2, seeds=(1, 2, 3))
     (status,) = run_experiments([more], stored(tmp_path), tmp_path / "more", finish=finish)
     rates = [more.values(trial)["learning_rate"] for trial in range(2)]
     assert tested == [[rates[0]] * 2, [rates[1]] * 3]
-    assert (status.best["trial"], status.left, [one["seed"] for one in status.runs]) == (1, 0, [1, 2, 3])
+    assert (status.best["trial"], status.remaining, [one["seed"] for one in status.runs]) == (1, 0, [1, 2, 3])
     # Seeds that are added later are trained alone.
     (status,) = run_experiments([replace(more, seeds=(1, 2, 3, 4))], stored(tmp_path), tmp_path / "more", finish=finish)
     assert tested[2:] == [[rates[1]]]
@@ -395,7 +395,7 @@ def test_queued_runs_with_the_settings_of_an_earlier_best_trial_are_set_aside(tm
     assert [entry.state.name for entry in entries(tmp_path, "some runs")] == ["WAITING"]
     pretend(monkeypatch, lambda trial: [0.5])
     (status,) = run_experiments([replace(few, trials=2)], stored(tmp_path), tmp_path)
-    assert (status.best["trial"], status.left, [one["seed"] for one in status.runs]) == (1, 0, [1])
+    assert (status.best["trial"], status.remaining, [one["seed"] for one in status.runs]) == (1, 0, [1])
     aside, counted = entries(tmp_path, "some runs")
     assert aside.user_attrs["set_aside"] == "another trial is the best now"
     assert counted.user_attrs["values"] == few.values(1)
@@ -411,7 +411,8 @@ def test_a_long_curve_is_thinned_and_keeps_its_last_point():
 def test_the_bar_shows_the_best_trial(capsys):
     with ExitStack() as stack:
         follow = command._follow_with_bar(Console(width=120, force_terminal=True), stack)
-        shared = {"experiment": SimpleNamespace(trials=4), "running": 1, "pruned": 0, "failed": 0, "seconds_left": None}
+        shared = {"experiment": SimpleNamespace(trials=4), "seconds_remaining": None}
+        shared |= {"running": 1, "pruned": 0, "failed": 0}
         for best in (None, {"validation": 0.0125}):
             follow(SimpleNamespace(**shared, done=1, best=best), None)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)

@@ -5,24 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scripts import ROOT, import_script
 
 import cornn
 from cornn.lab.recipes import PUBLISHED
-from cornn.lab.report import comparison, coverage, tables
-from cornn.lab.report.coverage import (
-    _compare_lorenz,
-    _cover_adding,
-    _cover_assumption,
-    _describe_rank,
-    _describe_solved,
-    _variant,
-    ablation_grids,
-    items,
-)
-from cornn.lab.report.coverage_items import MEANINGS
+from cornn.lab.report import comparison, tables
 from cornn.theory.register import REGISTER
 
-ROOT = Path(__file__).parents[3]
+coverage = import_script("benchmarks/paper_coverage.py")
 PACKAGE = Path(cornn.__file__).parent
 
 
@@ -33,12 +23,12 @@ def exists(path):
 
 @pytest.fixture(scope="module")
 def found():
-    return items(ROOT / "results")
+    return coverage.items(ROOT / "results")
 
 
 def test_every_item_has_a_known_status_and_evidence_that_exists(found):
     for item in found:
-        assert item.status in MEANINGS, item
+        assert item.status in coverage.MEANINGS, item
         assert item.content, item
         assert item.evidence, item
         assert all(map(exists, item.evidence)), item
@@ -47,7 +37,7 @@ def test_every_item_has_a_known_status_and_evidence_that_exists(found):
 def test_every_row_of_the_papers_tables_is_covered(found):
     for task, rows in PUBLISHED.items():
         for row in rows:
-            words = f"{row.model}-{row.units}, {row.figure:g}"
+            words = f"{row.model}-{row.units}, {row.value:g}"
             assert any(item.place == row.table and task in item.content and words in item.content for item in found), (
                 row
             )
@@ -86,22 +76,22 @@ def test_the_note_on_the_random_search_has_its_numbers_of_trials(found):
 
 
 def test_a_grid_has_one_length_of_training():
-    grids = ablation_grids(tables.group_runs(ROOT / "results", "noisy-cifar10"))
+    grids = tables.ablation_grids(tables.group_runs(ROOT / "results", "noisy-cifar10"))
     assert len(grids[8]) == 25
     assert all(len(tests) == 1 for tests in grids[8].values())
 
 
 def _describe_adding(contest):
     runs = tables.longest_runs(ROOT / "results", "adding", "paper", length=500)
-    return _cover_adding(500, runs, contest)
+    return coverage._cover_adding(500, runs, contest)
 
 
 @pytest.mark.parametrize(
     ("describe", "change", "lacking"),
     [
-        (_describe_rank, lambda row: replace(row, entry=row.entry | {"finals": []}), "test result"),
-        (_describe_rank, lambda row: replace(row, name="lem"), "test result"),
-        (_describe_solved, lambda row: replace(row, name="lem"), "final run"),
+        (coverage._describe_rank, lambda row: replace(row, entry=row.entry | {"finals": []}), "test result"),
+        (coverage._describe_rank, lambda row: replace(row, name="lem"), "test result"),
+        (coverage._describe_solved, lambda row: replace(row, name="lem"), "final run"),
         (_describe_adding, lambda row: replace(row, name="lem"), "final run"),
     ],
     ids=["rank without tests", "rank", "solved", "adding"],
@@ -118,7 +108,7 @@ def test_runs_of_two_recipes_are_no_grid(task):
     """The recipes for 128 and 256 neurons have other constants."""
     found = [group for group in tables.group_runs(ROOT / "results", task) if group.model == "cornn"]
     assert {128, 256} <= {group.units for group in found}
-    assert not ablation_grids(found)
+    assert not tables.ablation_grids(found)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +123,7 @@ def test_runs_of_two_recipes_are_no_grid(task):
 def test_the_status_of_the_ablation_follows_its_grid_of_full_length(epochs, points, best, status, monkeypatch):
     short, longest = {(1.0, 5.0): [10.0], (1.0, 8.0): [50.0]}, {(1.0, 5.0 + k): [5.0] for k in range(points)}
     longest[1.0, 5.0] = [best]
-    monkeypatch.setattr(coverage, "ablation_grids", lambda groups: {4: short, epochs: longest})
+    monkeypatch.setattr(tables, "ablation_grids", lambda groups: {4: short, epochs: longest})
     item = coverage._ablation([])
     assert item.status == status
     assert "2 points after 4 epochs: 10.0 to 50.0 %" in item.note
@@ -146,10 +136,10 @@ def test_a_variant_is_compared_with_runs_that_differ_in_one_setting_only():
 
     plain, changed = group({}, 98.0, 98.1, 98.2), group({"clip": 1.0}, 98.1, 98.2, 98.3)
     others = [group({"clip": 1.0, "beta2": 0.9}, 90.0, 91.0), group({"beta2": 0.9}, 90.0, 91.0), group({"clip": 1.0})]
-    item = _variant("here", "clipping", {"smnist": [plain, *others, changed]}, "clip")
+    item = coverage._variant("here", "clipping", {"smnist": [plain, *others, changed]}, "clip")
     assert item.status == "reproduced"
     assert item.note.count("smnist: ") == 1
-    item = _variant("here", "clipping", {"smnist": [plain, replace(changed, failed=1)]}, "clip")
+    item = coverage._variant("here", "clipping", {"smnist": [plain, replace(changed, failed=1)]}, "clip")
     assert item.status == "undecided"
     assert "(1 failed)" not in plain.summary
     assert replace(changed, failed=1).summary.endswith("(1 failed)")
@@ -171,7 +161,9 @@ def test_an_lstm_is_better_only_if_its_error_is_smaller(ours, lstm, alike, statu
         records = tuple({"result": {"test": test, "better": "lower"}} for test in tests)
         return tables.RunGroup("lorenz96", model, 64, {}, {}, records, failed=0)
 
-    assert _compare_lorenz("an LSTM is better", group("cornn", ours), group("lstm", lstm), alike).status == status
+    assert (
+        coverage._compare_lorenz("an LSTM is better", group("cornn", ours), group("lstm", lstm), alike).status == status
+    )
 
 
 def test_the_hypothesis_on_the_weights_is_judged_by_the_records():
@@ -180,7 +172,7 @@ def test_the_hypothesis_on_the_weights_is_judged_by_the_records():
         record = {"result": {"test": 90.0}, "curve": curve}
         plain = tables.RunGroup("smnist", "cornn", 64, {}, {}, ({"result": {}, "curve": {"step": [1]}},), failed=0)
         watched = {"theory": "recorded"}
-        return _cover_assumption(
+        return coverage._cover_assumption(
             {task: [plain, tables.RunGroup(task, "cornn", 128, {}, watched, (record,), failed=0)] for task in tasks}
         )
 

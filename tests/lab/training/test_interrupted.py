@@ -20,7 +20,7 @@ from tolerances import FLOAT32
 from cornn.artifacts import BEFORE, CHECKPOINT
 from cornn.lab import training
 from cornn.lab.recipes import resolve
-from cornn.lab.runs import Run
+from cornn.lab.runs import Run, save_checkpoints
 from cornn.lab.training import loop
 
 synthetic.register()
@@ -150,7 +150,7 @@ def test_a_run_goes_on_on_another_kind_of_device(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         training.fit(CONFIG, tmp_path, stop_at(5))
     run = Run(tmp_path)
-    run.save_checkpoint(run.checkpoint() | {"random": torch.zeros(16, dtype=torch.uint8)})  # as a GPU's is
+    save_checkpoints([(run, run.checkpoint() | {"random": torch.zeros(16, dtype=torch.uint8)})])  # as a GPU's is
     assert training.resume(tmp_path).result["steps"] == 20
 
 
@@ -282,7 +282,7 @@ def test_a_second_process_is_refused_before_it_changes_a_checkpoint(tmp_path):
     def second(progress):
         if progress.step != 3:
             return
-        Run(tmp_path / "seed-1").go_back()  # as if it had not been saved yet
+        Run(tmp_path / "seed-1").restore_previous_checkpoint()  # as if it had not been saved yet
         with pytest.raises(RuntimeError, match="another process is training in"):
             training.resume_seeds(tmp_path)
         assert Run(tmp_path / "seed-0").checkpoint()["step"] == 3

@@ -12,16 +12,11 @@ from cornn.lab.config import as_dictionary
 from cornn.lab.recipes import resolve
 from cornn.lab.runs import Run, create
 from cornn.lab.training import multi_seed, state
-from cornn.lab.training.fit import about
-from cornn.lab.training.multi_seed import student_quantile, summarise
+from cornn.lab.training.fit import describe_run
+from cornn.lab.training.multi_seed import summarise
 
 synthetic.register()
 CONFIG = resolve("synthetic", device="cpu", save_every=0.0)
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 9, 30, 200])
-def test_students_t(freedom):
-    assert student_quantile(0.975, freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), rel=1e-6)
 
 
 def test_a_summary_is_that_of_the_tests(tmp_path):
@@ -199,7 +194,7 @@ def test_seeds_that_are_there_are_continued_or_taken_as_they_are(tmp_path):
 def test_a_run_of_another_configuration_is_not_continued(tmp_path):
     """Also before its first checkpoint: its config.json, and so its record, would keep the old settings."""
     other = resolve("synthetic", device="cpu", learning_rate=0.02, seed=1)
-    create(tmp_path / "seed-1", about(other))
+    create(tmp_path / "seed-1", describe_run(other))
     with pytest.raises(ValueError, match=r"is the run of another configuration .*learning_rate was 0\.02, is 0\.01"):
         training.train_seeds(CONFIG, (1,), tmp_path)
     with pytest.raises(FileExistsError, match="already contains runs"):

@@ -5,9 +5,9 @@ size, and `user_loop.py` the cost of a layer in a user's own loop.
 """
 
 from cornn.lab.bench.cases import CASES, QUICK, Case, contenders
-from cornn.lab.bench.measure import Figure, compare, record
-from cornn.lab.bench.sweep import SWEEPS, Point, Sweep, follow
-from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, LoopFigure, follow_loops, loop_rows
+from cornn.lab.bench.measure import Measurement, compare, record
+from cornn.lab.bench.sweep import SWEEPS, Point, Sweep, measure_sweep
+from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, LoopMeasurement, measure_loops
 
 __all__ = [
     "CASES",
@@ -17,14 +17,13 @@ __all__ = [
     "QUICK",
     "SWEEPS",
     "Case",
-    "Figure",
-    "LoopFigure",
+    "LoopMeasurement",
+    "Measurement",
     "Point",
     "Sweep",
     "compare",
     "contenders",
-    "follow",
-    "follow_loops",
-    "loop_rows",
+    "measure_loops",
+    "measure_sweep",
     "record",
 ]

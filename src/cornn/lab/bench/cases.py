@@ -1,5 +1,6 @@
 """The sizes that are measured, and the contenders."""
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +9,6 @@ import torch
 from torch import nn
 
 from cornn import CoRNN, engine
-
-__all__ = ["CASES", "QUICK", "Case", "contenders"]
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,12 @@ def _torchrecurrent(inputs: int, hidden: int, device: str) -> nn.Module:
     return torchrecurrent.coRNN(inputs, hidden, recurrent_bias=False, cell_bias=False, device=torch.device(device))
 
 
-OTHERS: dict[str, Callable[[int, int, str], nn.Module]] = {
-    # autograd through the reference equations
-    "plain loop": lambda inputs, hidden, device: CoRNN(inputs, hidden, backend="reference", device=device),
+TORCH_LAYERS: dict[str, Callable[..., nn.Module]] = {"nn.LSTM": nn.LSTM, "nn.GRU": nn.GRU, "nn.RNN": nn.RNN}
+
+OTHERS: dict[str, Callable[..., nn.Module]] = {
+    "plain loop": functools.partial(CoRNN, backend="reference"),  # autograd through the reference equations
     "torchrecurrent coRNN": _torchrecurrent,
-    "nn.LSTM": lambda inputs, hidden, device: nn.LSTM(inputs, hidden, device=device),
-    "nn.GRU": lambda inputs, hidden, device: nn.GRU(inputs, hidden, device=device),
-    "nn.RNN": lambda inputs, hidden, device: nn.RNN(inputs, hidden, device=device),
+    **TORCH_LAYERS,
 }
 
 
@@ -65,7 +63,7 @@ def contenders(case: Case, device: str) -> tuple[dict[str, nn.Module], dict[str,
         if make is _torchrecurrent and importlib.util.find_spec("torchrecurrent") is None:
             left_out[name] = "not installed: pip install torchrecurrent"
         else:
-            layers[name] = make(case.inputs, case.hidden, device)
+            layers[name] = make(case.inputs, case.hidden, device=device)
     update = engine.OSCILLATORS["explicit", "tanh"]
     problem = engine.Problem(update, torch.device(device), torch.float32, 1, case.steps, case.batch, case.hidden, False)
     for name, backend in engine.BACKENDS.items():

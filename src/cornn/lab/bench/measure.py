@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,20 +28,6 @@ from cornn.engine import release_buffers
 from cornn.lab.bench.cases import Case, contenders
 from cornn.layers import CoRNN
 
-__all__ = [
-    "Figure",
-    "Pass",
-    "can_capture",
-    "capture",
-    "compare",
-    "passes",
-    "peak_memory",
-    "record",
-    "row",
-    "seconds",
-    "turns",
-]
-
 WARM_UP = {"cpu": 1, "cuda": 3}
 SETTLING_SECONDS = 0.05
 """Seconds at the start of a turn in which passes do not count."""
@@ -51,7 +38,7 @@ Pass = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Measurement:
     """The medians of one contender."""
 
     contender: str
@@ -64,8 +51,11 @@ class Figure:
     """Number of passes forward and backward that counted."""
 
 
-def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
-    """Return the forward pass, and forward and backward."""
+def passes(
+    layer: nn.Module, case: Case, device: str, call: Callable[..., tuple[Tensor, object]] | None = None
+) -> tuple[Pass, Pass]:
+    """Return the forward pass, and forward and backward, of a layer that is called directly or through `call`."""
+    call = layer if call is None else call
     random = generator(0, "bench")
     input = torch.randn(case.steps, case.batch, case.inputs, generator=random).to(device)
     gradient = torch.randn(case.steps, case.batch, case.hidden, generator=random).to(device)
@@ -73,10 +63,10 @@ def passes(layer: nn.Module, case: Case, device: str) -> tuple[Pass, Pass]:
 
     def forward() -> Tensor:
         with torch.no_grad():
-            return layer(input)[0]
+            return call(input)[0]
 
     def both() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(layer(input)[0], weights, gradient)
+        return torch.autograd.grad(call(input)[0], weights, gradient)
 
     return forward, both
 
@@ -185,7 +175,7 @@ def _repeat(call: Pass, device: str, enough: float) -> list[float]:
 
 def compare(
     case: Case, device: str, repeats: int, say: Callable[[str], None] = lambda text: None
-) -> tuple[list[Figure], dict[str, str]]:
+) -> tuple[list[Measurement], dict[str, str]]:
     """Measure all contenders; return their figures, the fastest first, and the reasons of those that are left out."""
     layers, left_out = contenders(case, device)
     both, forward, memory = {}, {}, {}
@@ -208,7 +198,7 @@ def compare(
         forward_times = turns(forward, device, repeats, lambda text: say(f"forward: {text}"))
         times = turns(both, device, repeats, lambda text: say(f"forward and backward: {text}"))
     figures = [
-        Figure(
+        Measurement(
             name, statistics.median(times[name]), statistics.median(forward_times[name]), memory[name], len(times[name])
         )
         for name in both
@@ -225,7 +215,7 @@ def record(kind: str, rows: list[dict]) -> dict:
     return {"measured": kind, "machine": machine() | {"processor": processor}, **source(), "rows": rows}
 
 
-def row(name: str, case: Case, threads: int, figure: Figure) -> dict:
-    """Return one row of a record."""
+def row(name: str, case: Case, figure: Any, **origin: int) -> dict:
+    """Return one row of a record: the case, where it was measured, and the figures of one contender."""
     sizes = {key: value for key, value in asdict(case).items() if key != "devices"}
-    return {"case": name, **sizes, "threads": threads, **asdict(figure)}
+    return {"case": name, **sizes, **origin, **asdict(figure)}

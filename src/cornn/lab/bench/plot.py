@@ -8,8 +8,6 @@ from cornn._extras import missing_extra
 from cornn.lab.bench.sweep import Point
 from cornn.plots.style import save
 
-__all__ = ["check_plotting", "draw"]
-
 # Okabe and Ito's palette, safe for colour-blind readers; markers differ as well.
 THIN, BOLD = 1.4, 2.4
 STYLES = {

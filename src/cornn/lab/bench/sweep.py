@@ -11,8 +11,6 @@ from cornn._tf32 import no_tf32
 from cornn.lab.bench.cases import Case, contenders
 from cornn.lab.bench.measure import can_capture, capture, passes, peak_memory, seconds
 
-__all__ = ["SWEEPS", "Point", "Sweep", "follow"]
-
 LARGE_PRODUCT = 2048
 MAX_MEMORY = 0.4
 """Largest share of the free memory that a contender may use."""
@@ -76,7 +74,7 @@ def _measure_multiply_adds(device: str) -> float:
     return LARGE_PRODUCT**3 / min(seconds(lambda: torch.mm(left, left), device) for _ in range(7))
 
 
-def follow(
+def measure_sweep(
     sweep: Sweep, device: str, repeats: int, longest: float, say: Callable[[str], None] = lambda text: None
 ) -> tuple[list[Point], list[Point], dict[str, str]]:
     """Measure every contender as far as memory allows and a pass takes at most `longest` seconds.

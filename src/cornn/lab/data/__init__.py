@@ -3,6 +3,6 @@
 Needs numpy and the standard library only. One module per set; `places` knows the folders.
 """
 
-from cornn.lab.data.places import folder
+from cornn.lab.data.places import find_folder
 
-__all__ = ["folder"]
+__all__ = ["find_folder"]

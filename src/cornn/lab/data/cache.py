@@ -18,8 +18,6 @@ import numpy as np
 
 from cornn._atomic import write_atomically
 
-__all__ = ["CACHE", "FORMAT", "read_cached"]
-
 CACHE = ".cornn-cache"
 FORMAT = 1
 """Version of the parsers, part of every key. Raise it when a parser returns other arrays for the same files."""

@@ -10,8 +10,6 @@ from cornn.lab.data import cifar10, glove, har, imdb, mnist
 from cornn.lab.data.download import Watch, fetch, has_checksum
 from cornn.lab.data.unpack import unpack
 
-__all__ = ["SETS", "DataSet", "Download", "State", "get", "state"]
-
 
 @dataclass(frozen=True)
 class Download:
@@ -38,7 +36,7 @@ class DataSet:
     downloads: tuple[Download, ...]
     megabytes: int  # to download
     places: tuple[str, ...]  # where it is looked for in the data folder
-    look: Callable[
+    inspect: Callable[
         [Path], tuple[str, list[Path]]
     ]  # returns a description and the files; raises an error for missing or damaged ones
 
@@ -55,26 +53,26 @@ MNIST_MIRRORS = (
 )
 
 
-def _look_mnist(folder: Path) -> tuple[str, list[Path]]:
+def _inspect_mnist(folder: Path) -> tuple[str, list[Path]]:
     files = [path for paths in mnist.find(folder).values() for path in paths]
     train, test = (len(mnist.read(folder, split)[1]) for split in ("train", "test"))
     return f"{train:,} + {test:,} images in {files[0].parent}", files
 
 
-def _look_cifar10(folder: Path) -> tuple[str, list[Path]]:
+def _inspect_cifar10(folder: Path) -> tuple[str, list[Path]]:
     source = cifar10.find(folder)
     train, test = (len(cifar10.read(folder, split)[1]) for split in ("train", "test"))
     files = [source] if source.is_file() else [source / name for name in cifar10.SUMS if (source / name).exists()]
     return f"{train:,} + {test:,} images in {source}", files
 
 
-def _look_har(folder: Path) -> tuple[str, list[Path]]:
+def _inspect_har(folder: Path) -> tuple[str, list[Path]]:
     files = [path for paths in har.find(folder).values() for path in paths]
     train, test = (len(har.read(folder, split)[1]) for split in ("train", "test"))
     return f"{train:,} + {test:,} windows in {folder / har.FOLDER}", files
 
 
-def _look_imdb(folder: Path) -> tuple[str, list[Path]]:
+def _inspect_imdb(folder: Path) -> tuple[str, list[Path]]:
     files = imdb.find(folder)
     counts = f"{len(files['train']):,} + {len(files['test']):,} reviews in {folder / imdb.FOLDER}"
     if any(len(paths) != imdb.REVIEWS for paths in files.values()):
@@ -82,7 +80,7 @@ def _look_imdb(folder: Path) -> tuple[str, list[Path]]:
     return counts, [path for paths in files.values() for path in paths]
 
 
-def _look_glove(folder: Path) -> tuple[str, list[Path]]:
+def _inspect_glove(folder: Path) -> tuple[str, list[Path]]:
     source = glove.find(folder)
     return f"{len(glove.read(folder)[0]):,} words of {GLOVE_WORDS:,} in {source}", [source]
 
@@ -99,7 +97,7 @@ SETS = {
         ),
         11,
         mnist.PLACES,
-        _look_mnist,
+        _inspect_mnist,
     ),
     "cifar10": DataSet(
         "CIFAR-10",
@@ -114,7 +112,7 @@ SETS = {
         ),
         162,
         cifar10.PLACES,
-        _look_cifar10,
+        _inspect_cifar10,
     ),
     "har": DataSet(
         "UCI HAR",
@@ -131,7 +129,7 @@ SETS = {
         ),
         58,
         (har.FOLDER,),
-        _look_har,
+        _inspect_har,
     ),
     "imdb": DataSet(
         "IMDB",
@@ -146,7 +144,7 @@ SETS = {
         ),
         80,
         (imdb.FOLDER,),
-        _look_imdb,
+        _inspect_imdb,
     ),
     "glove": DataSet(
         "GloVe",
@@ -164,7 +162,7 @@ SETS = {
         ),
         822,
         glove.PLACES,
-        _look_glove,
+        _inspect_glove,
     ),
 }
 """Name -> data set."""
@@ -174,7 +172,7 @@ def state(name: str, folder: Path) -> State:
     """Return whether a data set is present, missing or damaged. Known checksums are verified."""
     entry = SETS[name]
     try:
-        words, files = entry.look(folder)
+        words, files = entry.inspect(folder)
     except FileNotFoundError:
         return State("missing", f"searched {', '.join(str(folder / place) for place in entry.places)}")
     except (ValueError, OSError) as error:

@@ -9,9 +9,7 @@ import numpy as np
 
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.pickles import read_pickle
-from cornn.lab.data.places import check_md5, missing
-
-__all__ = ["PLACES", "SUMS", "find", "read"]
+from cornn.lab.data.places import check_md5, missing_set
 
 PLACES = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
 SPLITS = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
@@ -41,7 +39,7 @@ def find(folder: Path) -> Path:
         path = folder / place
         if path.is_file() or all((path / name).is_file() for split in SPLITS for name in _batches(path, split)):
             return path
-    raise missing("CIFAR-10", "cifar10", folder)
+    raise missing_set("CIFAR-10", "cifar10", folder)
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:

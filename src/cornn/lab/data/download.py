@@ -10,8 +10,6 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["Watch", "fetch", "has_checksum"]
-
 Watch = Callable[[int, int | None], None]
 """Called with the number of bytes received, and the total number if the server reports it."""
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import missing
-
-__all__ = ["ARCHIVE", "FILE", "SIZE", "find", "read"]
+from cornn.lab.data.places import missing_set
 
 FILE = "glove.6B.100d.txt"
 ARCHIVE = "glove.6B.zip"
@@ -25,7 +23,7 @@ def find(folder: Path) -> Path:
     for place in PLACES:
         if (folder / place).is_file():
             return folder / place
-    raise missing("GloVe", "glove", folder)
+    raise missing_set("GloVe", "glove", folder)
 
 
 def read(folder: Path) -> tuple[list[str], np.ndarray]:

@@ -6,9 +6,7 @@ from typing import Literal
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import missing
-
-__all__ = ["ACTIVITIES", "FOLDER", "PEOPLE", "SIGNALS", "STEPS", "find", "read"]
+from cornn.lab.data.places import missing_set
 
 FOLDER = "UCI HAR Dataset"
 STEPS = 128
@@ -25,10 +23,10 @@ def find(folder: Path) -> dict[str, list[Path]]:
         signals = [root / split / "Inertial Signals" / f"{signal}_{split}.txt" for signal in SIGNALS]
         files_of_split[split] = [*signals, root / split / f"y_{split}.txt", root / split / f"subject_{split}.txt"]
     if not root.is_dir():
-        raise missing("UCI HAR", "har", folder)
+        raise missing_set("UCI HAR", "har", folder)
     missing_files = [path for paths in files_of_split.values() for path in paths if not path.is_file()]
     if missing_files:
-        raise missing("complete UCI HAR", "har", folder, f"{missing_files[0].relative_to(folder)} is missing")
+        raise missing_set("complete UCI HAR", "har", folder, f"{missing_files[0].relative_to(folder)} is missing")
     return files_of_split
 
 

@@ -14,9 +14,7 @@ from typing import Literal
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import missing
-
-__all__ = ["FOLDER", "REVIEWS", "Reviews", "find", "read", "tokens"]
+from cornn.lab.data.places import missing_set
 
 FOLDER = "aclImdb"
 SIDES = ("neg", "pos")
@@ -48,11 +46,11 @@ def find(folder: Path) -> dict[str, list[Path]]:
     root = folder / FOLDER
     files = {split: [path for side in SIDES for path in _reviews(root / split / side)] for split in ("train", "test")}
     if not any(files.values()):
-        raise missing("IMDB", "imdb", folder)
+        raise missing_set("IMDB", "imdb", folder)
     for split in files:
         for side in SIDES:
             if not any(path.parent.name == side for path in files[split]):
-                raise missing("complete IMDB", "imdb", folder, f"{FOLDER}/{split}/{side} holds no reviews")
+                raise missing_set("complete IMDB", "imdb", folder, f"{FOLDER}/{split}/{side} holds no reviews")
     return files
 
 

@@ -8,9 +8,7 @@ from typing import Literal
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import check_md5, missing
-
-__all__ = ["FILES", "PLACES", "SUMS", "find", "read"]
+from cornn.lab.data.places import check_md5, missing_set
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -35,7 +33,7 @@ def find(folder: Path) -> dict[str, tuple[Path, Path]]:
         }
         if all(path is not None for paths in files_found.values() for path in paths):
             return files_found  # pyright: ignore[reportReturnType]
-    raise missing("MNIST", "mnist", folder)
+    raise missing_set("MNIST", "mnist", folder)
 
 
 def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:

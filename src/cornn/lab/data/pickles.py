@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["read_pickle"]
-
 
 def read_pickle(content: bytes, where: object = "the pickle") -> Any:
     """Return the content of a pickle. Python 2 strings are read as bytes."""

@@ -5,15 +5,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["check_md5", "folder", "missing"]
 
-
-def folder(data: Path | None = None) -> Path:
+def find_folder(data: Path | None = None) -> Path:
     """Return the data folder: the given one, else CORNN_DATA, else ./data."""
     return Path(data or os.environ.get("CORNN_DATA") or "data")
 
 
-def missing(title: str, name: str, where: Path, detail: str = "") -> FileNotFoundError:
+def missing_set(title: str, name: str, where: Path, detail: str = "") -> FileNotFoundError:
     """Return the error for a missing data set."""
     detail = f" ({detail})" if detail else ""
     prefix = "" if where == Path() else f"{where}/"

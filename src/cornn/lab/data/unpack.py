@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-__all__ = ["unpack"]
-
 
 def unpack(archive: Path, folder: Path, pattern: str, inner_archive: str | None = None) -> int:
     """Unpack the files of a zip or tar archive to `folder`.

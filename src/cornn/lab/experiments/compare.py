@@ -15,14 +15,13 @@ from cornn._checked import without_defaults
 from cornn._json import read_json
 from cornn._machine import device_for, machine
 from cornn._source import check_source, source
+from cornn.lab.config import list_changes
 from cornn.lab.experiments.spec import Experiment
-from cornn.lab.experiments.status import Status, list_changes
+from cornn.lab.experiments.status import Status
 from cornn.lab.recipes import PUBLISHED, resolve
 from cornn.lab.recipes.ranges import ENTRANTS, space
 from cornn.lab.runs import write_json
 from cornn.lab.tasks import HAR2, IMDB, Adding, NoisyCIFAR10, PermutedMNIST, SequentialMNIST
-
-__all__ = ["CONTESTS", "ENTRANTS", "Contest", "check_record", "check_trials", "select_contests", "write_record"]
 
 TRIAL_SEED = 0
 """All trials share their split, and their first weights where the model is the same."""
@@ -52,7 +51,7 @@ class Contest:
         return "the paper's numbers of neurons" if self.hidden_size is None else f"{self.hidden_size} neurons"
 
     @property
-    def about(self) -> dict[str, Any]:
+    def comparable_settings(self) -> dict[str, Any]:
         """The settings that must be equal for rows to be comparable."""
         sizes = {size: getattr(self, size) for size in ("unit", "trial", "final", "hidden_size")}
         return {"task": {"name": self.task.name, **without_defaults(self.task)}, **sizes, **self.shared}
@@ -240,7 +239,8 @@ def check_record(contest: Contest, results: Path) -> None:
     path = _path(contest, results)
     if path.exists():
         recorded = read_json(path)
-        changed = list_changes({name: recorded[name] for name in contest.about if name in recorded}, contest.about)
+        settings = contest.comparable_settings
+        changed = list_changes({name: recorded[name] for name in settings if name in recorded}, settings)
         for what, rows, now in (("trials", "trials", contest.trials), ("seeds", "finals", contest.seeds)):
             recorded_count = max((len(row[rows]) for row in recorded.get("models", {}).values()), default=0)
             changed += [f"{what} was {recorded_count}, is {now}"] if recorded_count > now else []
@@ -286,7 +286,7 @@ def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path
     machines = [*recorded.get("machines", ()), *([origin] if origin not in recorded.get("machines", ()) else ())]
     content = {
         "contest": contest.name,
-        **contest.about,
+        **contest.comparable_settings,
         "metric": first.task.metric,
         "better": first.task.better,
         "solved": first.task.solved,

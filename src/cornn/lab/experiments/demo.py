@@ -26,20 +26,6 @@ from cornn.lab.training import build, load
 from cornn.lab.training.schedule import shares_of_rate
 from cornn.models import count_parameters
 
-__all__ = [
-    "GOAL",
-    "LENGTH",
-    "RATES",
-    "STEPS",
-    "Curve",
-    "Evaluation",
-    "configure",
-    "describe_limits",
-    "race",
-    "summarise",
-    "train",
-]
-
 LENGTH = 500
 HIDDEN_SIZE = 48
 BATCH_SIZE = 64

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cornn._extras import missing_extra
 from cornn.lab.experiments.demo import BATCH_SIZE, GOAL, HIDDEN_SIZE, PATIENCE, Curve, describe_limits, summarise
+from cornn.plots import pages
 from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
-
-__all__ = ["draw_demo", "render_page"]
 
 MARKS = ("o", "^", "s")
 CHANCE = 1 / 6
@@ -45,19 +43,9 @@ def render_page(curves: Sequence[Curve], *, length: int, seed: int) -> str:
     Raises:
         ImportError: If Jinja2 or matplotlib is missing.
     """
-    try:
-        import jinja2
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise missing_extra("report", "the demo's page needs Jinja2 and matplotlib") from None
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parents[1] / "report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("demo.html.jinja").render(
+    pages.check_packages("the demo's page")
+    return pages.render(
+        Path(__file__).parents[1] / "report" / "demo.html.jinja",
         curves=curves,
         figure=data_uri(draw_demo(curves)),
         verdict=summarise(curves),

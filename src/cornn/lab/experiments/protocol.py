@@ -18,14 +18,12 @@ from typing import Any
 from cornn._checked import Checked, Count, decode
 from cornn._json import read_json
 from cornn._source import source, stamped_commit
-from cornn.lab.config import Train, as_dictionary, canonical, from_dictionary
+from cornn.lab.config import Train, as_dictionary, canonical, from_dictionary, list_changes
 from cornn.lab.experiments.spec import Experiment
-from cornn.lab.experiments.status import Status, list_changes
+from cornn.lab.experiments.status import Status
 from cornn.lab.recipes import resolve
 from cornn.lab.recipes.ranges import Between, Draw, OneOf, Pair
 from cornn.lab.runs import write_json
-
-__all__ = ["Protocol", "check_committed", "chosen_path", "read_choice", "read_protocol", "write_choice"]
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,16 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from cornn.lab.config import list_changes
 from cornn.lab.experiments.spec import Experiment
-from cornn.lab.experiments.status import Status, TaskInfo, list_changes
-
-__all__ = ["NotTaken", "Queue", "Work", "make_status", "register_parameters"]
+from cornn.lab.experiments.status import Status, TaskInfo
 
 ATTEMPTS = 3
 """Number of attempts at the same work that may die before it counts as failed."""
@@ -100,11 +99,11 @@ class Queue:
 
     def _compare(self) -> None:
         """Reject a study that belongs to another experiment."""
-        name, about = self.experiment.name, self.experiment.about
+        name, settings = self.experiment.name, self.experiment.shared_settings
         if "experiment" not in self.trials.user_attrs:
-            self.trials.set_user_attr("experiment", about)
-            self.trials.set_user_attr("task", self.task.as_dictionary())
-        changed = list_changes(self.trials.user_attrs["experiment"], about)
+            self.trials.set_user_attr("experiment", settings)
+            self.trials.set_user_attr("task", asdict(self.task))
+        changed = list_changes(self.trials.user_attrs["experiment"], settings)
         if changed:
             raise ValueError(
                 f"the study {name} belongs to another experiment ({'; '.join(changed)}): choose another name or storage"
@@ -280,7 +279,6 @@ def make_status(
             rows.append(_row(number, attempt))
     # Runs count with the settings of the best trial. More trials may have found a better one.
     settings = _as_json(Status(experiment, task, tuple(rows), ()).chosen)
-    running = sum(entry.state == TrialState.RUNNING for entry in runs)
     runs = [entry for entry in runs if (work := _read_work(entry)) and work.settings == settings]
     finished = [run for entry in runs if _counts(entry) for run in entry.user_attrs.get("runs", [])]
     lost = {
@@ -292,7 +290,7 @@ def make_status(
     known = {run["seed"] for run in finished}
     finished += [{"seed": s, "test": None, "failed": why, "seconds": 0.0} for s, why in lost.items() if s not in known]
     ordered = tuple(sorted(finished, key=lambda run: run["seed"]))
-    return Status(experiment, task, tuple(rows), ordered, running)
+    return Status(experiment, task, tuple(rows), ordered)
 
 
 def _describe_loss(entries: Sequence[FrozenTrial]) -> str:

@@ -11,26 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cornn._arguments import ArgumentError, Setting
+from cornn._arguments import ArgumentError, Setting, choose
 from cornn._machine import device_for, machine
 from cornn._source import source
 from cornn.lab import records
 from cornn.lab.config import Train, as_dictionary
 from cornn.lab.experiments.spec import Experiment
-from cornn.lab.recipes import RECIPES, resolve
+from cornn.lab.recipes import RECIPES, WINDOWS, resolve
 from cornn.lab.runs import Run
-
-__all__ = ["TARGETS", "check_recorded", "missing", "plan", "record_runs", "seconds_per_run"]
 
 
 def _runs(config: Train, seeds: int | tuple[int, ...]) -> Experiment:
     """Return the runs of a configuration with the given seeds, or with that many: 0, 1, ..."""
     name = f"{config.task.name}-{records.group_name(config)}-{records.group_identity(config)[:8]}"
     return Experiment(name, config, seeds=tuple(range(seeds)) if isinstance(seeds, int) else seeds)
-
-
-WINDOWS = {"validation": "random", "test": "windows"}
-"""Options of HAR-2 that give the paper's results."""
 
 
 def _adding() -> list[Experiment]:
@@ -43,8 +37,8 @@ def _mnist(task: str) -> list[Experiment]:
 
 
 def _noisy_cifar10() -> list[Experiment]:
-    fresh = [_runs(resolve("noisy-cifar10", noise=noise), 1) for noise in ("fresh-normal", "fresh-uniform")]
-    return [_runs(resolve("noisy-cifar10"), 5), *fresh]
+    new_noise = [_runs(resolve("noisy-cifar10", noise=noise), 1) for noise in ("fresh-normal", "fresh-uniform")]
+    return [_runs(resolve("noisy-cifar10"), 5), *new_noise]
 
 
 def _har2() -> list[Experiment]:
@@ -135,7 +129,7 @@ TARGETS: dict[str, Callable[[], list[Experiment]]] = {
 """Name -> runs, in order of priority. The heuristics have a figure and no runs."""
 
 
-def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) -> list[Experiment]:
+def plan(targets: Sequence[str], seeds: int | None = None, **place: str) -> list[Experiment]:
     """Return the experiments of the given targets, without duplicates.
 
     Args:
@@ -143,12 +137,10 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
         seeds: Number of seeds; by default each experiment's own.
         place: Device and data of the runs.
     """
-    unknown = [target for target in targets if target not in (*TARGETS, "all")]
-    if unknown:
-        raise ValueError(f"unknown target {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
+    for target in targets:
+        choose("target", target, ("all", *TARGETS))
     if seeds is not None and seeds < 1:
         raise ArgumentError(Setting("seeds"), f" must be above 0, got {seeds}")
-    changes = {key: value for key, value in place.items() if value is not None}
     experiments: dict[str, Experiment] = {}
     for name in TARGETS if "all" in targets else targets:
         for experiment in TARGETS[name]():
@@ -156,7 +148,7 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str | None) 
             planned = experiments.get(experiment.name)
             if planned is not None and len(planned.seeds) > len(chosen):
                 chosen = planned.seeds
-            experiments[experiment.name] = replace(experiment, base=experiment.base.override(**changes), seeds=chosen)
+            experiments[experiment.name] = replace(experiment, base=experiment.base.override(**place), seeds=chosen)
     return list(experiments.values())
 
 

@@ -17,8 +17,6 @@ from cornn.lab.experiments.spec import Experiment
 from cornn.lab.experiments.status import Status
 from cornn.lab.experiments.storage import IN_MEMORY, Storage, hide_password
 
-__all__ = ["check_storage", "read_status", "run_experiments"]
-
 SECONDS_TO_LEAVE = 20
 """Seconds that a worker has to save its run after a request to stop."""
 

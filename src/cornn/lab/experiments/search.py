@@ -14,8 +14,6 @@ from cornn.lab.recipes import RANGES
 from cornn.lab.recipes.ranges import Between
 from cornn.lab.runs import write_json
 
-__all__ = ["make_search", "ranges", "write_search"]
-
 OURS = {
     "lorenz96": {"learning_rate": (1e-4, 1e-1), "dt": (1e-2, 1.0), "gamma": (1e-1, 10.0), "epsilon": (1e-1, 10.0)},
 }

@@ -19,8 +19,6 @@ from cornn._random import generator
 from cornn.lab.config import RivalSpec, Train, canonical
 from cornn.lab.recipes.ranges import Draw
 
-__all__ = ["Experiment"]
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -79,7 +77,7 @@ class Experiment:
         return self.base.override(**settings, **({"layer": constants} if constants else {}))
 
     @property
-    def about(self) -> dict[str, Any]:
+    def shared_settings(self) -> dict[str, Any]:
         """The settings that all trials and runs of an experiment share. Their numbers may grow."""
         space = {name: str(draw) for name, draw in self.space.items()}
         return {"config": canonical(self.base), "space": space, "finals": dict(self.finals), "prune": self.prune}

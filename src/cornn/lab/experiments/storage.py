@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["IN_MEMORY", "Storage", "exists", "explain_failure", "hide_password", "open_storage"]
-
 IN_MEMORY = "memory"
 """Storage in the memory of one process. It needs no SQLAlchemy."""
 HEARTBEAT = 30
@@ -77,12 +75,14 @@ def open_storage(storage: Storage) -> Any:
                 Path(url.database).parent.mkdir(parents=True, exist_ok=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                return _patient_storage()(
+                opened = _patient_storage()(
                     storage.url,
                     engine_kwargs={"connect_args": connect_args, "pool_pre_ping": True},
                     heartbeat_interval=storage.heartbeat,
                     grace_period=storage.grace,
-                ).with_patience(storage.patience)
+                )
+            opened.patience = storage.patience
+            return opened
         except ImportError as error:
             package = getattr(error.__cause__, "name", None) or "of its driver"
             requirement = {"psycopg": '"psycopg[binary]"', "MySQLdb": "mysqlclient"}.get(package, package)
@@ -141,7 +141,9 @@ def _patient_storage() -> type:
     from sqlalchemy import text
     from sqlalchemy.exc import DBAPIError
 
-    class LockingStorage(RDBStorage):
+    class PatientStorage(RDBStorage):
+        patience = 0.0
+
         def set_trial_state_values(self, trial_id: int, state: Any, values: Any = None) -> bool:
             session = self.scoped_session()
             if session.get_bind().dialect.name == "sqlite":
@@ -154,15 +156,8 @@ def _patient_storage() -> type:
                     raise
             return super().set_trial_state_values(trial_id, state, values)
 
-    class PatientStorage(LockingStorage):
-        patience = 0.0
-
-        def with_patience(self, seconds: float) -> "PatientStorage":
-            self.patience = seconds
-            return self
-
     def repeat(name: str) -> Callable[..., Any]:
-        original = getattr(LockingStorage, name)
+        original = getattr(PatientStorage, name)
 
         @functools.wraps(original)
         def operation(self: PatientStorage, *arguments: Any, **options: Any) -> Any:

@@ -26,8 +26,6 @@ from cornn.lab.runs import Run
 from cornn.lab.tasks import Task
 from cornn.lab.training import Progress
 
-__all__ = ["Follow", "LockedSplitError", "OutOfTime", "Worker", "lock_test", "read_status"]
-
 SECONDS_BETWEEN_LOOKS = 1
 """Interval at which a worker that waits for others checks the queue."""
 SHARE_BEFORE_PRUNING = 0.25
@@ -107,14 +105,14 @@ class Worker:
             # Errors of the configuration are raised here, before anything is stored.
             task = _load(experiment.base)
             training.build(experiment.base, task)
-            info = TaskInfo.from_task(task)
+            info = TaskInfo(task.metric, task.better, task.solved)
         return Queue(experiment, storage, info, self.storage.grace)
 
     def _take(self, queue: Queue) -> bool:
         """Take one piece of work of an experiment; False if there is none, or no time for it."""
         queue.fill()
         status = queue.status()
-        queue.done = not status.left
+        queue.done = not status.remaining
         self.follow(status, None)
         if time.time() + self._expected(status) > self.ends:
             return False

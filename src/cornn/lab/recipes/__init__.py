@@ -6,10 +6,10 @@ The paper: T. K. Rusch and S. Mishra, Coupled Oscillatory Recurrent Neural Netwo
 from dataclasses import replace
 from typing import Any
 
-from cornn._checked import choose
+from cornn._arguments import choose
 from cornn.lab.config import Train
 from cornn.lab.recipes.ours import OURS
-from cornn.lab.recipes.paper import PAPER, RANGES
+from cornn.lab.recipes.paper import PAPER, RANGES, WINDOWS
 from cornn.lab.recipes.published import ELSEWHERE, LOGS, PUBLISHED, Elsewhere, Published
 from cornn.lab.recipes.recipe import Recipe
 from cornn.lab.tasks import TASKS
@@ -21,6 +21,7 @@ __all__ = [
     "PUBLISHED",
     "RANGES",
     "RECIPES",
+    "WINDOWS",
     "Elsewhere",
     "Published",
     "Recipe",
@@ -58,7 +59,5 @@ def resolve(task: str, recipe: str | None = None, **overrides: Any) -> Train:
         64
     """
     recipes = RECIPES[choose("task", task, TASKS)]
-    recipe = next(iter(recipes)) if recipe is None else recipe
-    if recipe not in recipes:
-        raise ValueError(f"{task} has no recipe {recipe!r}: choose one of {', '.join(recipes)}")
-    return recipes[recipe].train.override(**overrides)
+    name = next(iter(recipes)) if recipe is None else choose(f"recipe of {task}", recipe, recipes)
+    return recipes[name].train.override(**overrides)

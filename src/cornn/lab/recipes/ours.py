@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from cornn.lab.config import Budget, CoRNNSpec, Optimiser, TorchSpec, Train
+from cornn.lab.config import Budget, CoRNNSpec, Optimiser, Train
+from cornn.lab.model_specs import TorchSpec
 from cornn.lab.recipes.paper import HAR_2, NOISY_CIFAR10, PSMNIST, PSMNIST_128, REVIEWS, SMNIST, SMNIST_128
 from cornn.lab.recipes.recipe import Recipe
 from cornn.lab.tasks import Adding, Lorenz96
-
-__all__ = ["OURS"]
 
 _CONSTANTS = CoRNNSpec(hidden_size=128, dt=0.3, epsilon=2.33, half_lives=(0.1, 10.0), init="memory", centre=True)
 ADDING = Train(

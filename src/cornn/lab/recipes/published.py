@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["ELSEWHERE", "LOGS", "PUBLISHED", "Elsewhere", "Published"]
-
 
 @dataclass(frozen=True)
 class Published:
@@ -13,7 +11,7 @@ class Published:
     model: str
     units: int
     parameters: int  # as printed, rounded to thousands; for some other models it is the number for another input size
-    figure: float  # accuracy in percent, the best of several runs; for Lorenz-96 the NRMSE
+    value: float  # accuracy in percent, the best of several runs; for Lorenz-96 the NRMSE
     force: float | None = None  # of Lorenz-96
     mean: float | None = None  # of ten runs, from tab:distr_results
     deviation: float | None = None
@@ -29,7 +27,7 @@ class Elsewhere:
     """An accuracy in percent that a later paper reports for its own model."""
 
     model: str
-    figure: float
+    value: float
     source: str
 
 

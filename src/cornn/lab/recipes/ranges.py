@@ -10,8 +10,6 @@ import torch
 from cornn.baselines import MODELS
 from cornn.lab.recipes.paper import RANGES
 
-__all__ = ["ENTRANTS", "Between", "Draw", "Entrant", "OneOf", "Pair", "space"]
-
 DIGITS = 4
 """Significant digits of a drawn value, so that a record stores it exactly."""
 

@@ -9,12 +9,9 @@ from typing import Any
 from cornn._counts import format_count
 from cornn._json import read_json
 from cornn._machine import ran_on
-from cornn.lab import records
+from cornn.lab import intervals, records
 from cornn.lab.recipes import ELSEWHERE, PUBLISHED
 from cornn.lab.recipes.ranges import ENTRANTS
-from cornn.lab.report import intervals
-
-__all__ = ["ContestResult", "ModelResult", "read", "title"]
 
 FIRST = tuple(f"adding-{length}{kind}" for length in (500, 2000, 5000) for kind in ("", "-beta2", "-long"))
 """Contests that are listed first, in this order."""
@@ -136,9 +133,9 @@ class ModelResult:
         """The best published accuracy of this model, of any size and training; empty if none is known."""
         task, model = self.contest["task"]["name"], title(self.name)
         accuracies = [
-            (result.figure, f"{result.units} units") for result in PUBLISHED.get(task, ()) if result.model == model
+            (result.value, f"{result.units} units") for result in PUBLISHED.get(task, ()) if result.model == model
         ]
-        accuracies += [(result.figure, result.source) for result in ELSEWHERE.get(task, ()) if result.model == model]
+        accuracies += [(result.value, result.source) for result in ELSEWHERE.get(task, ()) if result.model == model]
         return "{:g} ({})".format(*max(accuracies)) if accuracies else ""
 
 

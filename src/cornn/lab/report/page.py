@@ -7,7 +7,6 @@ from typing import Any
 
 from cornn import __version__
 from cornn._checked import encode
-from cornn._extras import missing_extra
 from cornn._machine import machine
 from cornn._source import commit
 from cornn.artifacts import is_saved
@@ -16,7 +15,6 @@ from cornn.lab import records
 from cornn.lab.config import flat_settings
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison, tables, targets
-from cornn.lab.report.coverage import ablation_grids
 from cornn.lab.report.figures import FIGURES
 from cornn.lab.report.figures.ablation import ablation
 from cornn.lab.report.figures.assumptions import assumptions
@@ -24,10 +22,9 @@ from cornn.lab.report.figures.comparison import comparison_curves as tuned
 from cornn.lab.report.figures.curves import curves
 from cornn.lab.report.tables import RunGroup
 from cornn.lab.tasks import TASKS
+from cornn.plots import pages
 from cornn.plots.style import data_uri
 from cornn.theory.register import REGISTER
-
-__all__ = ["page"]
 
 DIFFERENCES = {
     "har2": "With the publisher's test split, nine people who are not in the training split, coRNN stays below the "
@@ -46,29 +43,24 @@ DIFFERENCES = {
 """Task -> differences from the paper, and their reasons. Shown only if there are enough runs."""
 
 
-def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
+def page(results: records.Results, missing_runs: Sequence[tuple[str, str, int]]) -> str:
     """Render the report as HTML that loads nothing from the network.
 
     Args:
         results: The folders of records and of runs.
-        left: Missing runs: task, name of the run, number of missing seeds.
+        missing_runs: Missing runs: task, name of the run, number of missing seeds.
 
     Returns:
         The page.
     """
-    try:
-        import jinja2
-    except ImportError:
-        raise missing_extra("report", "the report needs Jinja2 and matplotlib") from None
+    pages.check_packages("the report")
     folders = records.list_folders(results)
     if not any(is_saved(folder) or any(folder.glob("*/*.json")) for folder in folders):
         names = ", ".join(map(str, folders))
         raise FileNotFoundError(f"no records under {names}: name another folder, or run `cornn reproduce`")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
-    )
     groups = {task: tables.group_runs(results, task) for task in TASKS}
-    return environment.get_template("report.html.jinja").render(
+    return pages.render(
+        Path(__file__).parent / "report.html.jinja",
         version=__version__,
         commit=commit(),
         machine=machine(),
@@ -85,7 +77,7 @@ def page(results: records.Results, left: Sequence[tuple[str, str, int]]) -> str:
         targets=targets.read(results),
         anchor=_anchor,
         watched=_draw_assumptions(results),
-        left=left,
+        missing_runs=missing_runs,
         speed=_read_speed(results),
         register=REGISTER,
         footnote=records.FOOTNOTE,
@@ -110,7 +102,7 @@ def _describe_section(task: str, groups: list[RunGroup]) -> dict[str, Any]:
 
 def _draw_ablation(groups: list[RunGroup]) -> str | None:
     """Draw the grid of the longest runs that differ only in gamma and epsilon, if there is one."""
-    grids = ablation_grids(groups)
+    grids = tables.ablation_grids(groups)
     return data_uri(ablation(grids[max(grids)])) if grids else None
 
 

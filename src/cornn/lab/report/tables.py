@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from cornn._machine import ran_on
 from cornn.baselines import MODELS
-from cornn.lab import records
-from cornn.lab.config import Train
+from cornn.lab import intervals, records
+from cornn.lab.config import CoRNNSpec, Train
 from cornn.lab.recipes import PUBLISHED, RECIPES, Published
-from cornn.lab.report import intervals
 from cornn.lab.tasks import Lorenz96
 
-__all__ = ["Row", "RunGroup", "describe", "group_runs", "longest_runs", "rows"]
+ABLATION_UNITS = 128  # of the paper's ablation
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,34 @@ def longest_runs(results: records.Results, task: str, recipe: str, **options: ob
         if config.seed not in longest or steps > longest[config.seed][0]:
             longest[config.seed] = (steps, record)
     return [record for _, record in longest.values()]
+
+
+def ablation_grids(groups: Sequence[RunGroup]) -> dict[int, dict[tuple[float, float], list[float]]]:
+    """Return the grids of runs of a task, with the paper's number of neurons, that differ in gamma and epsilon only.
+
+    Args:
+        groups: The runs of the task.
+
+    Returns:
+        Number of epochs -> (gamma, epsilon) -> test results, for all numbers of epochs with several values of each.
+    """
+    allowed = {"gamma", "epsilon", "epochs", "drop_after"}
+    grids: dict[int, dict[tuple[float, float], list[float]]] = {}
+    for group in groups:
+        settings = set(group.settings)
+        if not group.records or group.options or group.units != ABLATION_UNITS:
+            continue
+        if not settings <= allowed or not settings & {"gamma", "epsilon"}:
+            continue
+        config = records.read_config(group.records[0])
+        if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None and config.budget.epochs:
+            point = (config.model.gamma, config.model.epsilon)
+            grids.setdefault(config.budget.epochs, {}).setdefault(point, []).extend(group.tests)
+    return {
+        epochs: grid
+        for epochs, grid in sorted(grids.items())
+        if all(len({point[i] for point in grid}) > 1 for i in (0, 1))
+    }
 
 
 def _name_other_recipe(config: Train) -> dict[str, str]:

@@ -6,13 +6,10 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from cornn.lab import records
+from cornn.lab.recipes import WINDOWS
 from cornn.lab.report import tables
 from cornn.lab.report.tables import RunGroup
 
-__all__ = ["TARGETS", "WINDOWS", "Target", "TargetStatus", "read"]
-
-WINDOWS = {"validation": "random", "test": "windows"}
-"""Options of HAR-2 that give the paper's results."""
 AUGMENTED = ("shift", "warp", "mirror", "cutout", "jitter", "rotate", "scale", "stretch", "drop_words")
 """Task options that change only the training sequences. An improved recipe may use them."""
 
@@ -22,7 +19,7 @@ class Target(NamedTuple):
 
     task: str
     units: int
-    figure: float  # a lower bound; for Lorenz-96 an upper bound
+    value: float  # a lower bound; for Lorenz-96 an upper bound
     case: str = ""  # how the task differs from its default
     options: Mapping[str, Any] = MappingProxyType({})  # the same, as task options
     ours: Mapping[str, Any] = MappingProxyType({})  # further task options of our recipe
@@ -34,7 +31,7 @@ class Target(NamedTuple):
 
     @property
     def requirement(self) -> str:
-        return f"{'below' if self.better == 'lower' else 'at least'} {self.figure:g}"
+        return f"{'below' if self.better == 'lower' else 'at least'} {self.value:g}"
 
 
 PERMUTED = ("one permutation per seed", {"permutation": "own"})
@@ -68,15 +65,15 @@ class TargetStatus:
     @property
     def verdict(self) -> str:
         """Whether the target is met. A mean that only rounds up to the target does not meet it."""
-        best, figure = self.best, self.target.figure
+        best, value = self.best, self.target.value
         if best is None:
             return "not run"
-        if best.mean >= figure if best.better == "higher" else best.mean <= figure:
+        if best.mean >= value if best.better == "higher" else best.mean <= value:
             return "yes"
-        if float(best.number(best.mean)) != figure:
+        if float(best.number(best.mean)) != value:
             return "no"
         roundings = (f"{best.mean:.{digits}f}" for digits in range(3, 16))
-        return f"no: {next(text for text in roundings if float(text) != figure)}"
+        return f"no: {next(text for text in roundings if float(text) != value)}"
 
 
 def read(results: records.Results) -> list[TargetStatus]:

@@ -17,8 +17,6 @@ from cornn._checked import Count
 from cornn._random import generator
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
 
-__all__ = ["Adding", "draw"]
-
 TEST_SEQUENCES = 1000
 ALWAYS_ONE = 1 / 6
 
@@ -38,7 +36,7 @@ class Adding(TaskOptions):
             raise ArgumentError(Setting("length"), f" is {self.length}: the adding problem needs at least two steps")
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        def fresh(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+        def make(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
             return draw(len(rows["index"]), self.length, random)
 
         return Task(
@@ -47,8 +45,8 @@ class Adding(TaskOptions):
             outputs=1,
             length=self.length,
             input_mean=(0.5, 2 / self.length),
-            training=Split(0, fresh, draws=True),
-            validation=Split(TEST_SEQUENCES, fresh, draws=True),
+            training=Split(0, make, draws=True),
+            validation=Split(TEST_SEQUENCES, make, draws=True),
             test=lambda: _split_of(draw(TEST_SEQUENCES, self.length, generator(seed, "adding", "test"))),
             loss=lambda prediction, target: torch.nn.functional.mse_loss(prediction.squeeze(-1), target),
             score=lambda prediction, target: (prediction.squeeze(-1) - target).square(),

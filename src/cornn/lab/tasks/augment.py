@@ -8,19 +8,6 @@ from torch.nn.functional import affine_grid, grid_sample, pad
 
 from cornn._arguments import ArgumentError, Setting
 
-__all__ = [
-    "add_noise",
-    "augment_images",
-    "changes_in_words",
-    "check_changes",
-    "cut_out",
-    "mirror_images",
-    "rotate_axes",
-    "shift_images",
-    "stretch_time",
-    "warp_images",
-]
-
 
 def check_changes(side: int, shift: int, warp: float, cutout: int = 0) -> None:
     """Reject changes that are not defined, or that leave nothing of images of `side` pixels."""

@@ -20,12 +20,10 @@ from torch import Tensor
 from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Count, NotNegative
 from cornn._random import generator
-from cornn.lab.data import folder, har
+from cornn.lab.data import find_folder, har
 from cornn.lab.tasks.augment import add_noise, rotate_axes, stretch_time
 from cornn.lab.tasks.scores import binary_accuracy, logistic, most_frequent
 from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, hold_out
-
-__all__ = ["HAR2"]
 
 GROUP = ("sitting", "laying", "walking upstairs")
 AXES = 3
@@ -73,7 +71,7 @@ class HAR2(TaskOptions):
             raise ArgumentError(Setting("held_people"), problem)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        data_folder = folder(data)
+        data_folder = find_folder(data)
         signals, activities, subjects = har.read(data_folder, "train")
         test_windows: tuple[np.ndarray, np.ndarray] | None = None
         if self.test == "windows":

@@ -19,11 +19,9 @@ from torch import Tensor
 from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Count, Natural, Share
 from cornn._random import generator
-from cornn.lab.data import folder, glove, imdb
+from cornn.lab.data import find_folder, glove, imdb
 from cornn.lab.tasks.scores import binary_accuracy, logistic
 from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, check_held_out, hold_out
-
-__all__ = ["IMDB", "PADDING", "UNKNOWN"]
 
 UNKNOWN, PADDING, FIRST = 0, 1, 2
 """Indices of the two special words and of the most frequent word."""
@@ -72,7 +70,7 @@ class IMDB(TaskOptions):
             raise ArgumentError(Setting("validation"), " with ", Setting("by_film"), problem)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        data_folder = folder(data)
+        data_folder = find_folder(data)
         imdb.find(data_folder)
         glove.find(data_folder)
         reviews = imdb.read(data_folder, "train")

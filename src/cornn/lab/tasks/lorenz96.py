@@ -19,11 +19,9 @@ from cornn._arguments import ArgumentError, Setting
 from cornn._cache import cache_folder
 from cornn._extras import missing_extra
 from cornn._random import generator
-from cornn.lab.data import folder
+from cornn.lab.data import find_folder
 from cornn.lab.data.cache import read_cached
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
-
-__all__ = ["Lorenz96", "flow", "paths", "trajectories"]
 
 VARIABLES, TRAJECTORIES, POINTS, SPACING, AHEAD = 5, 128, 2000, 0.01, 25
 SPLITS = ("training", "validation", "test")
@@ -47,7 +45,7 @@ class Lorenz96(TaskOptions):
             raise ArgumentError(Setting("force"), problem)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        arrays = paths(self.force, folder(data))
+        arrays = paths(self.force, find_folder(data))
         splits = {name: _split(torch.from_numpy(arrays[name]).float()) for name in SPLITS}
         path = torch.from_numpy(arrays["training"])
         target = path[:, AHEAD:]

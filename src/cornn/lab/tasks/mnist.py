@@ -17,12 +17,10 @@ from torch import Tensor
 from cornn._arguments import Setting
 from cornn._checked import Natural, NotNegative, Range
 from cornn._random import generator
-from cornn.lab.data import folder, mnist
+from cornn.lab.data import find_folder, mnist
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
-from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
+from cornn.lab.tasks.scores import accuracy, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
-
-__all__ = ["PermutedMNIST", "SequentialMNIST", "permutation"]
 
 SIDE = 28
 PIXELS = SIDE * SIDE
@@ -50,7 +48,7 @@ class SequentialMNIST(TaskOptions):
         _check(self)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        return _load("smnist", None, self, seed, folder(data), ())
+        return _load("smnist", None, self, seed, find_folder(data), ())
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class PermutedMNIST(TaskOptions):
         origin = "the authors' permutation" if order_seed == 12008 else "its own permutation"
         note = f"{origin}, torch.randperm({PIXELS}) from seed {order_seed}"
         order = permutation(order_seed)
-        return _load("psmnist", order, self, seed, folder(data), (note,))
+        return _load("psmnist", order, self, seed, find_folder(data), (note,))
 
 
 def permutation(seed: int) -> Tensor:
@@ -125,7 +123,7 @@ def _load(
         training=split,
         validation=make_split(images[validation], labels[validation]),
         test=lambda: make_split(*_as_tensors(*mnist.read(where, "test"))),
-        loss=cross_entropy,
+        loss=torch.nn.functional.cross_entropy,
         score=accuracy,
         metric="accuracy",
         better="higher",

@@ -21,12 +21,10 @@ from torch import Tensor
 from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Natural, NotNegative
 from cornn._random import generator
-from cornn.lab.data import cifar10, folder
+from cornn.lab.data import cifar10, find_folder
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
-from cornn.lab.tasks.scores import accuracy, cross_entropy, most_frequent
+from cornn.lab.tasks.scores import accuracy, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
-
-__all__ = ["NoisyCIFAR10", "uniform_of"]
 
 ROWS, FEATURES, STEPS = 32, 96, 1000
 NOISE = STEPS - ROWS
@@ -76,7 +74,7 @@ class NoisyCIFAR10(TaskOptions):
     def load(self, seed: int, data: Path | None = None) -> Task:
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
         descriptions = changes_in_words(**changes)
-        data_folder = folder(data)
+        data_folder = find_folder(data)
         images, labels = _tensors(*cifar10.read(data_folder, "train"))
         training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))
         block = torch.randn(NOISE, 1, FEATURES, generator=generator(seed, "noisy-cifar10", "noise"))
@@ -120,7 +118,7 @@ class NoisyCIFAR10(TaskOptions):
             training=split("training", training_images, labels[training]),
             validation=split("validation", images[validation], labels[validation]),
             test=lambda: split("test", *_tensors(*cifar10.read(data_folder, "test"))),
-            loss=cross_entropy,
+            loss=torch.nn.functional.cross_entropy,
             score=accuracy,
             metric="accuracy",
             better="higher",

@@ -3,12 +3,6 @@
 import torch
 from torch import Tensor
 
-__all__ = ["accuracy", "binary_accuracy", "cross_entropy", "logistic", "most_frequent"]
-
-
-def cross_entropy(prediction: Tensor, target: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(prediction, target)
-
 
 def accuracy(prediction: Tensor, target: Tensor) -> Tensor:
     """Return 100 where the most likely class is correct, else 0, (batch): the mean is the accuracy in percent."""

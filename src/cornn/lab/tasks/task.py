@@ -11,8 +11,6 @@ from torch import Tensor
 from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Checked
 
-__all__ = ["Batch", "Make", "Split", "Task", "TaskOptions", "check_held_out", "hold_out"]
-
 
 class Batch(NamedTuple):
     input: Tensor  # (time, batch, features); for a task of words their numbers, (time, batch)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["add_adversary"]
-
 MIN_LENGTH = 1e-30
 """Norm of a gradient that is divided by instead of a smaller one: sequences that do not count have no gradient."""
 

@@ -15,8 +15,6 @@ from cornn.lab.training.distributed import batch_dimension, share_of_batch, shar
 from cornn.lab.training.side_by_side import SideBySide
 from cornn.lab.training.state import RunState
 
-__all__ = ["Feed"]
-
 
 class Pool(NamedTuple):
     """The training splits of several runs, concatenated."""

@@ -11,8 +11,6 @@ from cornn.lab.config import Train
 from cornn.lab.tasks import Task
 from cornn.models import SequenceModel
 
-__all__ = ["build", "load"]
-
 
 def load(config: Train) -> Task:
     """Load the task of a configuration with its data."""

@@ -12,16 +12,14 @@ from cornn._checked import Count, Natural, NotNegative, convert
 from cornn._checksums import DamagedFileError
 from cornn._device_errors import describe_device_error
 from cornn._machine import machine
-from cornn._random import derive_seed, generator
+from cornn._random import derive_seed
 from cornn._source import source
 from cornn.lab.config import as_dictionary, differences, from_dictionary
 from cornn.lab.runs import save_checkpoints
-from cornn.lab.training.evaluate import metric
+from cornn.lab.training.evaluate import measure_test
 from cornn.lab.training.side_by_side import name_parameters
 from cornn.lab.training.state import Best, RunState
 from cornn.models import count_parameters
-
-__all__ = ["finish", "restore", "save"]
 
 
 def save(states: Sequence[RunState]) -> None:
@@ -140,8 +138,7 @@ def finish(state: RunState, fabric: Any, steps: int, seconds: float) -> None:
     values = state.buffers() | name_parameters(state.model, state.weights)
     if budget.keep == "best" and best is not None:
         values |= best.buffers | name_parameters(state.model, best.weights)
-    random = generator(state.config.seed, "testing", device=fabric.device)
-    test = metric(task, state.model, values, task.test().to(fabric.device), random, budget.batch_size).item()
+    test = measure_test(state.config, task, state.model, values, fabric.device)
     state.complete = True
     if state.run is None:
         return

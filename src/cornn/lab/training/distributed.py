@@ -12,8 +12,6 @@ from cornn._machine import resolve_device
 from cornn.lab.config import Train
 from cornn.lab.tasks import Batch, Task
 
-__all__ = ["batch_dimension", "connect", "share_of_batch", "share_of_loss"]
-
 
 def connect(config: Train) -> Any:
     """Return Lightning Fabric on the devices of a configuration, with the other processes, if any, started."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from cornn._random import generator
+from cornn.lab.config import Train
 from cornn.lab.tasks import Batch, Task
 from cornn.lab.tasks.task import Split
 from cornn.lab.training.distributed import batch_dimension
-
-__all__ = ["metric"]
 
 SEQUENCES = 1000
 """Number of sequences drawn at once. Ragged sequences come in batches as in training, because their padding depends on
@@ -38,6 +38,14 @@ def metric(
         batch = split.batch(index, random)
         scores.append(task.score(_predict(task, model, batch), batch.target))
     return task.reduce(torch.cat(scores))
+
+
+def measure_test(
+    config: Train, task: Task, model: nn.Module, weights: Mapping[str, Tensor], device: torch.device
+) -> float:
+    """Return the metric on the test split, which is read for it."""
+    random = generator(config.seed, "testing", device=device)
+    return metric(task, model, weights, task.test().to(device), random, config.budget.batch_size).item()
 
 
 def _predict(task: Task, model: nn.Module, batch: Batch) -> Tensor:

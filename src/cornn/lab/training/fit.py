@@ -6,30 +6,16 @@ from pathlib import Path
 
 from cornn import __version__
 from cornn._machine import machine
-from cornn._random import generator
 from cornn._tf32 import no_tf32
 from cornn.lab.config import Train, as_dictionary, read_run_config
 from cornn.lab.runs import Run, create, open_run
 from cornn.lab.tasks import Task
 from cornn.lab.training.build import build, load
 from cornn.lab.training.distributed import connect
-from cornn.lab.training.evaluate import metric
+from cornn.lab.training.evaluate import measure_test
 from cornn.lab.training.loop import Progress, Watch, train
 from cornn.lab.training.state import prepare
 from cornn.models import SequenceModel
-
-__all__ = [
-    "Diverged",
-    "Introduce",
-    "Validated",
-    "about",
-    "evaluate",
-    "fit",
-    "resume",
-    "silent",
-    "validate",
-]
-
 
 Introduce = Callable[[Task, SequenceModel], None]
 
@@ -54,7 +40,7 @@ def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce | 
     out = fabric.broadcast(out)
     state = prepare(config, fabric)
     if fabric.is_global_zero:
-        state.run = create(out, about(config))
+        state.run = create(out, describe_run(config))
     if introduce is not None:
         introduce(state.task, state.model)
     _succeed(train([state], fabric, watch), out)
@@ -130,12 +116,10 @@ def evaluate(path: Path) -> tuple[Run, Task, float]:
     task = load(config)
     model = build(config, task).to(fabric.device)
     run.load_weights(model)
-    random = generator(config.seed, "testing", device=fabric.device)
-    weights, batch_size = dict(model.named_parameters()), config.budget.batch_size
     with no_tf32():
-        return run, task, metric(task, model, weights, task.test().to(fabric.device), random, batch_size).item()
+        return run, task, measure_test(config, task, model, dict(model.named_parameters()), fabric.device)
 
 
-def about(config: Train) -> dict[str, object]:
+def describe_run(config: Train) -> dict[str, object]:
     """Return the content of config.json."""
     return {**as_dictionary(config), "version": __version__, "machine": machine()}

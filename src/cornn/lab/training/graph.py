@@ -11,8 +11,6 @@ from cornn.lab.training.batches import Feed
 from cornn.lab.training.optimiser import take_step
 from cornn.lab.training.side_by_side import SideBySide
 
-__all__ = ["CapturedStep", "can_capture"]
-
 REHEARSALS = 3
 """Steps before a capture, which let libraries allocate what they need. Their effects are undone."""
 

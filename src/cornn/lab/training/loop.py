@@ -27,8 +27,6 @@ from cornn.lab.training.side_by_side import SideBySide, name_parameters
 from cornn.lab.training.state import Best, RunState
 from cornn.lab.training.stopping import Stopped, Stopping
 
-__all__ = ["Progress", "Watch", "train"]
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -67,7 +65,7 @@ def train(states: Sequence[RunState], fabric: Any, watch: Watch, checkpoints: Se
             if state.run is not None:
                 stack.enter_context(state.run.lock())
                 _check_unchanged(state.run, checkpoint)
-                state.run.forget_after(start)
+                state.run.drop_metrics_after(start)
         session = Session(states, models, feed, fabric, watch, stack.enter_context(Stopping(fabric)))
         feed.start(start)
         session.finish()

@@ -7,7 +7,6 @@
 They are trained side by side if possible, else one after another, with the same results as alone, up to rounding.
 """
 
-import math
 import statistics
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,14 +19,13 @@ from cornn._checksums import read_sealed_json, write_sealed_json
 from cornn._json import naming
 from cornn.artifacts import CONFIG, SEEDS
 from cornn.lab.config import Train, as_dictionary, differences, from_dictionary, read_run_config
+from cornn.lab.intervals import mean_interval
 from cornn.lab.runs import Run, create, write_json
 from cornn.lab.training.distributed import connect
-from cornn.lab.training.fit import Diverged, Introduce, about, silent
+from cornn.lab.training.fit import Diverged, Introduce, describe_run, silent
 from cornn.lab.training.loop import Watch, train
 from cornn.lab.training.side_by_side import fits_side_by_side
 from cornn.lab.training.state import RunState, prepare
-
-__all__ = ["fit_seeds", "holds_seeds", "read_seeds", "resume_seeds", "student_quantile", "summarise", "train_seeds"]
 
 
 def fit_seeds(
@@ -111,7 +109,7 @@ def _train(states: Sequence[RunState], fabric: Any, out: Path, watch: Watch) -> 
     for state, folder, checkpoint in zip(states, folders, checkpoints, strict=True):
         if fabric.is_global_zero:
             started = (folder / CONFIG).exists()
-            state.run = Run(folder) if started else create(folder, about(state.config))
+            state.run = Run(folder) if started else create(folder, describe_run(state.config))
         by_step.setdefault(0 if checkpoint is None else checkpoint["step"], []).append((state, checkpoint))
     fabric.barrier()
     for group_members in by_step.values():
@@ -161,10 +159,8 @@ def _find_common(folders: Sequence[Path]) -> list[dict | None]:
             previous = Run(folder).checkpoint(before=True)
             if (previous["step"] if previous else 0) == first:
                 checkpoints[number] = previous
-                if previous is not None:
-                    Run(
-                        folder
-                    ).go_back()  # otherwise the next save would keep a checkpoint that the other runs do not have
+                if previous is not None:  # otherwise the next save would keep one that the other runs do not have
+                    Run(folder).restore_previous_checkpoint()
     return checkpoints
 
 
@@ -176,28 +172,16 @@ def summarise(runs: Sequence[Run]) -> dict:
         raise ValueError("no seed has finished: there is nothing to summarise")
     tests = [result["test"] for result in finished]
     better = finished[0]["better"]
-    mean = statistics.fmean(tests)
-    deviation = statistics.stdev(tests) if len(tests) > 1 else None
-    interval = None
-    if deviation is not None:
-        half = student_quantile(0.975, len(tests) - 1) * deviation / math.sqrt(len(tests))
-        interval = [mean - half, mean + half]
+    interval = mean_interval(tests)
     return {
         "metric": finished[0]["metric"],
         "better": better,
         "seeds": len(runs),
         "finished": len(finished),
         "tests": tests,
-        "mean": mean,
-        "deviation": deviation,
+        "mean": statistics.fmean(tests),
+        "deviation": statistics.stdev(tests) if len(tests) > 1 else None,
         "best": min(tests) if better == "lower" else max(tests),
-        "interval_95": interval,
+        "interval_95": None if interval is None else list(interval),
         "seconds": max(result["seconds"] for result in finished),
     }
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """Return a quantile of Student's t distribution with this many degrees of freedom."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, probability))

@@ -17,8 +17,6 @@ from cornn.lab.training.schedule import learning_rate, shares_of_rate
 from cornn.lab.training.side_by_side import SideBySide
 from cornn.lab.training.state import RunState
 
-__all__ = ["build_optimiser", "take_step"]
-
 EPSILON = 1e-8
 """PyTorch's default, for Adam and RMSprop."""
 PIECES, MIN_SIZE = 32, 1024

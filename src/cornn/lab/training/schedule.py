@@ -12,8 +12,6 @@ from cornn.lab.config import Optimiser, Train
 from cornn.lab.tasks import Task
 from cornn.models import SequenceModel
 
-__all__ = ["Plan", "learning_rate", "plan", "shares_of_rate"]
-
 # For tasks without epochs.
 STEPS_BETWEEN_EVALUATIONS = 100
 

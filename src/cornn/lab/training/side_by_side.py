@@ -15,8 +15,6 @@ from cornn.baselines import LEM
 from cornn.lab.tasks import Batch
 from cornn.lab.training.state import RunState
 
-__all__ = ["SideBySide", "fits_side_by_side", "name_parameters"]
-
 
 def name_parameters(model: nn.Module, row: Tensor) -> dict[str, Tensor]:
     """Return views of a row of numbers as the parameters of a model, by name. Leading dimensions stay in front."""

@@ -16,8 +16,6 @@ from cornn.lab.training.build import build, load
 from cornn.lab.training.schedule import Plan, plan
 from cornn.models import SequenceModel
 
-__all__ = ["Best", "RunState", "prepare"]
-
 
 @dataclass(frozen=True)
 class Best:

@@ -9,8 +9,6 @@ import torch
 
 from cornn._signals import SignalStop
 
-__all__ = ["Stopped", "Stopping"]
-
 # Processes that share a batch must agree on when to save and stop, for which a GPU waits.
 STEPS_BETWEEN_AGREEMENTS = 10
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from cornn.plots.style import canvas, styled
 
-__all__ = ["ablation"]
-
 
 @styled
 def ablation(tests: Mapping[tuple[float, float], list[float]]) -> Any:

@@ -13,8 +13,6 @@ from cornn.lab.runs import open_run
 from cornn.lab.tasks import Adding
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
-__all__ = ["assumptions", "watched_rows"]
-
 
 def watched_rows(path: Path) -> tuple[str, list[dict]]:
     """Read the rows with `theory.watch` numbers from a run folder or a record.
@@ -61,8 +59,8 @@ def assumptions(paths: Sequence[Path]) -> Any:
     for panel in (left, right):
         panel.set_yscale("log")
         panel.set_xscale("log")
-        panel.xaxis.set_major_formatter(_whole)
-        panel.yaxis.set_major_formatter(_plain)
+        panel.xaxis.set_major_formatter("{x:,.0f}")
+        panel.yaxis.set_major_formatter("{x:g}")
         panel.yaxis.set_minor_formatter(_label_sparsely)
         panel.set_xlabel("training step (the start at 1)")
     left.set_ylabel("left side of eq:assm / dt^(1/2)")
@@ -77,14 +75,6 @@ def assumptions(paths: Sequence[Path]) -> Any:
 def _as_rows(curve: Mapping[str, list]) -> list[dict]:
     """Convert the curve of a record, one list per column, to rows."""
     return [dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)]
-
-
-def _plain(value: float, place: int) -> str:
-    return f"{value:g}"
-
-
-def _whole(value: float, place: int) -> str:
-    return f"{value:,.0f}"
 
 
 def _label_sparsely(value: float, place: int) -> str:

@@ -6,8 +6,6 @@ from typing import Any
 from cornn.lab.report.comparison import ContestResult
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
-__all__ = ["comparison_curves"]
-
 
 @styled
 def comparison_curves(contest: ContestResult) -> Any:

@@ -9,8 +9,6 @@ from cornn.baselines import MODELS
 from cornn.lab.report.tables import RunGroup
 from cornn.plots.style import COLOURS, STYLES, canvas, styled
 
-__all__ = ["curves"]
-
 MAX_LINES = 5
 """Largest group whose runs are drawn one by one."""
 

@@ -13,14 +13,12 @@ from cornn.plots.style import add_note, canvas, set_panel_title, styled
 from cornn.theory import Network, measure
 from cornn.theory.measure import Trajectory
 
-__all__ = ["fresh_layers", "lags"]
-
 LENGTH = 1000
 PAPER = {"adding": (0.016, 94.5, 9.5), "sMNIST-128": (0.053, 1.7, 4.0), "psMNIST-128": (0.083, 0.13, 4.1)}
 """Task -> dt, gamma, epsilon of the paper's tables."""
 
 
-def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
+def simulate_untrained_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
     """Create untrained layers with the paper's constants and with ours, on input like that of the adding problem.
 
     Returns:
@@ -46,7 +44,7 @@ def fresh_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
 def lags() -> Any:
     """Draw gradients by lag for several constants, and the bounds for one of them."""
     figure, axes = canvas(1, 2, size=(10.5, 5.0))
-    cases = fresh_layers(LENGTH)
+    cases = simulate_untrained_layers(LENGTH)
     plot_gradients_by_lag(axes[0, 0], cases)
     set_panel_title(axes[0, 0], "a", "gradients before training")
     network, trajectory = next(iter(cases.values()))

@@ -7,8 +7,6 @@ import numpy as np
 from cornn.lab.tasks.lorenz96 import trajectories
 from cornn.plots.style import COLOURS, add_note, canvas, set_panel_title, styled
 
-__all__ = ["lorenz96"]
-
 POINTS = 2000
 
 

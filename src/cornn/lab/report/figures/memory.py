@@ -9,8 +9,6 @@ from cornn import theory
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 from cornn.theory.linear import damping_ratio, half_life, step_matrix
 
-__all__ = ["NEURONS", "memory", "response"]
-
 NEURONS = {"underdamped": (0.05, 20.0, 1.0), "critical": (0.05, 4.0, 4.0), "overdamped": (0.05, 0.5, 4.0)}
 """Kind -> dt, gamma, epsilon: a damping ratio below 1, equal to 1 and above 1."""
 STEPS = 300

@@ -14,8 +14,6 @@ from cornn._extras import missing_extra
 from cornn.functional import ACTIVATIONS, unroll
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
-__all__ = ["NETWORKS", "NEURONS", "Oscillator", "cosine", "illustration", "recurrence", "solution", "steps"]
-
 HORIZON, DT, START = 15.0, 0.01, (0.0, 1.0)
 PIECES = ((2.0, 5.0, 1.0), (7.0, 9.0, -1.0), (11.0, 13.0, 0.5))  # from, to, height
 

@@ -7,8 +7,6 @@ import torch
 from cornn import theory
 from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title, styled
 
-__all__ = ["spectrum"]
-
 LENGTH, HIDDEN = 784, 128
 KINDS = {"overdamped": False, "underdamped": True}
 MIN_RATIO = 1e-6

@@ -9,8 +9,6 @@ from cornn.plots.style import COLOURS, STYLES, canvas, set_panel_title, styled
 from cornn.theory import claims, energy, linear, measure, network, representation
 from cornn.theory.counterexamples import chaotic_network
 
-__all__ = ["statements"]
-
 TEN = math.log(10)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cornn.lab.intervals import compare, describe, difference, mean_interval, shown_interval
 from cornn.lab.recipes import Published
-from cornn.lab.report.intervals import compare, describe, difference, mean_interval, shown_interval
 
 OURS = [58.1, 58.7, 58.4, 58.0, 58.8]
 

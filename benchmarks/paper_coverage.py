@@ -5,23 +5,70 @@ their status here, with a note and the files that support it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from cornn._json import read_json
 from cornn.baselines import MODELS
-from cornn.lab import records
-from cornn.lab.config import CoRNNSpec
+from cornn.lab import intervals, records
 from cornn.lab.recipes import PUBLISHED, Published, resolve
-from cornn.lab.report import comparison, intervals, tables
+from cornn.lab.report import comparison, tables
 from cornn.lab.report.comparison import ContestResult, ModelResult
-from cornn.lab.report.coverage_items import Item, Status
 from cornn.lab.report.tables import RunGroup
 from cornn.theory.register import REGISTER
 
-__all__ = ["ablation_grids", "items"]
+Status = Literal[
+    "reproduced",
+    "differs",
+    "undecided",
+    "no mean published",
+    "other budget",
+    "not run",
+    "confirmed",
+    "proven",
+    "no counterexample",
+    "vacuous",
+    "false",
+]
+
+MEANINGS: dict[Status, str] = {
+    "reproduced": "the 95 % interval of the difference of the means lies within ±0.5 points (±10 % for errors)",
+    "differs": "it lies outside, or the claim does not hold in our runs",
+    "undecided": "neither, or there is a single run",
+    "no mean published": "run at full length and size; the paper has one number, of its best run or from another paper",
+    "other budget": "run with equal units and tuning for all models, and for a shorter time than the paper's",
+    "not run": "a layer exists, a run does not",
+    "confirmed": "holds, and a test or record shows it",
+    "proven": "a statement of the theory that is true",
+    "no counterexample": "a statement that tests did not refute",
+    "vacuous": "a statement whose assumptions never hold in the experiments, or contradict each other",
+    "false": "a statement with a counterexample",
+}
+"""Status -> what it means."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A claim, figure, table or statement of the paper.
+
+    Attributes:
+        place: Section or label of the paper's source.
+        content: The claim.
+        status: Its status, one of `MEANINGS`.
+        note: The measured values, or a remark.
+        evidence: Files and folders of the repository that show it.
+    """
+
+    place: str
+    content: str
+    status: Status
+    note: str
+    evidence: tuple[str, ...]
+
 
 SOLVED = 0.01  # mean squared error of adding
-ABLATION_EPOCHS, ABLATION_UNITS, ABLATION_POINTS = 120, 128, 9  # three values of each constant
+ABLATION_EPOCHS, ABLATION_POINTS = 120, 9  # three values of each constant
 LARGE_VARIATION = 10.0
 """In points; the paper calls the variation over its grid "not large" and gives no number."""
 RIVALS_OF_ADDING = {
@@ -148,7 +195,7 @@ def _cover_table(task: str, runs: list[RunGroup], contests: dict[str, ContestRes
 
 def _format_published(published: Published) -> str:
     mean = "" if published.mean is None else f" (mean {published.mean:g} ± {published.deviation:g})"
-    return f"{published.figure:g}{mean}"
+    return f"{published.value:g}{mean}"
 
 
 def _cover_rival(
@@ -269,7 +316,7 @@ def _cover_assumption(groups: Mapping[str, Sequence[RunGroup]]) -> Item:
 
 def _ablation(groups: Sequence[RunGroup]) -> Item:
     content = "accuracy on noise-padded CIFAR-10 has no large variation over a grid of gamma and epsilon"
-    grids = ablation_grids(groups)
+    grids = tables.ablation_grids(groups)
     if not grids:
         return Item("fig:ablation", content, "not run", "no grid", ("results/missing-runs.md",))
     ranges = {}
@@ -286,34 +333,6 @@ def _ablation(groups: Sequence[RunGroup]) -> Item:
         status = "differs" if high - low > LARGE_VARIATION else "confirmed"
     note = "; ".join(notes) + (f" (the paper: {ABLATION_EPOCHS})" if status == "other budget" else "")
     return Item("fig:ablation", content, status, note, ("docs/reproduction.md", "results/noisy-cifar10"))
-
-
-def ablation_grids(groups: Sequence[RunGroup]) -> dict[int, dict[tuple[float, float], list[float]]]:
-    """Return the grids of runs of a task, with the paper's number of neurons, that differ in gamma and epsilon only.
-
-    Args:
-        groups: The runs of the task.
-
-    Returns:
-        Number of epochs -> (gamma, epsilon) -> test results, for all numbers of epochs with several values of each.
-    """
-    allowed = {"gamma", "epsilon", "epochs", "drop_after"}
-    grids: dict[int, dict[tuple[float, float], list[float]]] = {}
-    for group in groups:
-        settings = set(group.settings)
-        if not group.records or group.options or group.units != ABLATION_UNITS:
-            continue
-        if not settings <= allowed or not settings & {"gamma", "epsilon"}:
-            continue
-        config = records.read_config(group.records[0])
-        if isinstance(config.model, CoRNNSpec) and config.model.gamma is not None and config.budget.epochs:
-            point = (config.model.gamma, config.model.epsilon)
-            grids.setdefault(config.budget.epochs, {}).setdefault(point, []).extend(group.tests)
-    return {
-        epochs: grid
-        for epochs, grid in sorted(grids.items())
-        if all(len({point[i] for point in grid}) > 1 for i in (0, 1))
-    }
 
 
 def _compare_lorenz(content: str, ours: RunGroup, lstm: RunGroup, claims_equal: bool) -> Item:

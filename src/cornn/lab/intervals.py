@@ -7,19 +7,6 @@ from typing import Literal, NamedTuple
 
 from cornn.lab.recipes import Published
 
-__all__ = [
-    "MARGIN_POINTS",
-    "MARGIN_SHARE",
-    "PAPER_RUNS",
-    "Interval",
-    "Verdict",
-    "compare",
-    "describe",
-    "difference",
-    "mean_interval",
-    "shown_interval",
-]
-
 LEVEL = 0.95
 MARGIN_POINTS = 0.5
 """Difference from the paper's mean, in points of accuracy, that still counts as reproduced."""
@@ -107,7 +94,7 @@ def compare(values: Sequence[float], better: str, published: Published, failed: 
     accuracy = better == "higher"
     if accuracy and published.mean is None:
         return "no mean published"
-    mean = published.figure if published.mean is None else published.mean
+    mean = published.value if published.mean is None else published.mean
     margin = MARGIN_POINTS if accuracy else MARGIN_SHARE * mean
     interval = difference(values, mean, published.deviation, PAPER_RUNS)
     if interval is None:
