@@ -665,6 +665,24 @@ def test_checkpoints_are_not_computed_again_with_other_weights():
         output.sum().backward()
 
 
+def test_checkpoints_are_not_computed_again_with_other_timespans():
+    layer, timespans = make(checkpoint_every=5), spans()
+    output, _ = layer(data(), timespans=timespans)
+    timespans.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["scale_ih", "scale_hh", "scale_bias"])
+@pytest.mark.parametrize("backend", ["auto", "portable", "reference"])
+def test_a_scale_changed_before_the_backward_pass_is_noticed(name, backend):
+    layer = make(backend=backend)
+    output, _ = layer(data())
+    getattr(layer.cell(), name).mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
 @pytest.mark.parametrize("kind", [CoRNN, LinOSS])
 def test_lengths_are_integers_of_any_type(kind, dtype):
