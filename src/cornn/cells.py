@@ -206,12 +206,13 @@ class CoRNNCell(nn.Module):
         """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
         if not self.trainable:
             return Oscillators(*find_tensors(self, CONSTANTS))  # pyright: ignore[reportArgumentType]
-        return Oscillators(
-            *(
-                constrain(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
-                for name in CONSTANTS
+        with engine.no_autocast(self.weight_ih.device.type):
+            return Oscillators(
+                *(
+                    constrain(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
+                    for name in CONSTANTS
+                )
             )
-        )
 
     def _scales(self) -> engine.Scales | None:
         if self.scale_ih is None:
