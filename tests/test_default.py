@@ -240,6 +240,16 @@ def test_autocast_leaves_the_recurrence_exact():
     torch.testing.assert_close(cast, layer(input)[0], **FLOAT32)
 
 
+@pytest.mark.parametrize("backend", ["c", "portable", "reference"])
+def test_the_velocity_of_neurons_that_forget_at_once_is_accurate_in_float32(backend):
+    layer, exact = CoRNN(2, 3, backend=backend), CoRNN(2, 3, backend=backend).double()
+    exact.load_state_dict(layer.state_dict())
+    input, spans = torch.randn(1, 50, 2), torch.rand(1, 50) + 0.5
+    _, (y, z) = layer(input, timespans=spans)
+    _, expected = exact(input.double(), timespans=spans.double())
+    torch.testing.assert_close((y.double(), z.double()), expected, **FLOAT32)
+
+
 @pytest.mark.parametrize("damping", DAMPINGS)
 def test_a_span_of_whole_steps_is_that_many_steps_with_the_force_held(damping):
     constants = spread_time_scales(24, damping)
