@@ -152,6 +152,30 @@ def test_a_state_dict_of_version_0_1_0_makes_the_default_layer_the_paper_s(assig
     layer.reset_parameters()  # writes to the constants in place
 
 
+@pytest.mark.parametrize(("sizes", "bias"), [((2, 5), True), ((3, 4), True), ((3, 5), False)])
+def test_a_state_dict_of_version_0_1_0_that_does_not_fit_leaves_the_kind_of_the_layer(sizes, bias):
+    weights = load_file(SAVED / "layers.safetensors")
+    old = {key.split("/")[1]: value for key, value in weights.items() if key.startswith("default/")}
+    if not bias:
+        del old["cells.l0.bias"]
+    layer = CoRNN(*sizes)
+    before = repr(layer)
+    with pytest.raises(RuntimeError, match=r"size mismatch|Missing key"):
+        layer.load_state_dict(old)
+    assert repr(layer) == before
+    assert layer.cell().scale_ih is not None
+
+
+def test_a_state_dict_of_version_0_1_0_is_loaded_into_a_scaled_layer_of_given_constants():
+    weights = load_file(SAVED / "layers.safetensors")
+    old = {key.split("/")[1]: value for key, value in weights.items() if key.startswith("default/")}
+    layer, paper = CoRNN(3, 5, dt=0.1, init="scaled"), CoRNN(3, 5, init="paper")
+    layer.load_state_dict(dict(old))
+    paper.load_state_dict(dict(old))
+    input = torch.randn(6, 2, 3)
+    assert torch.equal(layer(input)[0], paper(input)[0])
+
+
 def test_loading_the_parameters_alone_keeps_the_scales():
     layer, other = CoRNN(3, 5), CoRNN(3, 5)
     other.load_state_dict(dict(layer.named_parameters()), strict=False)
@@ -214,6 +238,16 @@ def test_autocast_leaves_the_recurrence_exact():
         torch.testing.assert_close(layer(input)[0], layer(input)[0], **FLOAT32)
         cast = layer(input)[0]
     torch.testing.assert_close(cast, layer(input)[0], **FLOAT32)
+
+
+@pytest.mark.parametrize("backend", ["c", "portable", "reference"])
+def test_the_velocity_of_neurons_that_forget_at_once_is_accurate_in_float32(backend):
+    layer, exact = CoRNN(2, 3, backend=backend), CoRNN(2, 3, backend=backend).double()
+    exact.load_state_dict(layer.state_dict())
+    input, spans = torch.randn(1, 50, 2), torch.rand(1, 50) + 0.5
+    _, (y, z) = layer(input, timespans=spans)
+    _, expected = exact(input.double(), timespans=spans.double())
+    torch.testing.assert_close((y.double(), z.double()), expected, **FLOAT32)
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)

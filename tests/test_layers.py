@@ -2,6 +2,7 @@
 
 import math
 import weakref
+from functools import partial
 
 import hypothesis.strategies as st
 import jaxtyping
@@ -13,6 +14,7 @@ from tolerances import FLOAT32, FLOAT64
 from torch import nn
 from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
+from torch.overrides import TorchFunctionMode
 
 from cornn import HORN, CoRNN, CoRNNCell
 from cornn._layer_arguments import check_input
@@ -665,6 +667,24 @@ def test_checkpoints_are_not_computed_again_with_other_weights():
         output.sum().backward()
 
 
+def test_checkpoints_are_not_computed_again_with_other_timespans():
+    layer, timespans = make(checkpoint_every=5), spans()
+    output, _ = layer(data(), timespans=timespans)
+    timespans.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["scale_ih", "scale_hh", "scale_bias"])
+@pytest.mark.parametrize("backend", ["auto", "portable", "reference"])
+def test_a_scale_changed_before_the_backward_pass_is_noticed(name, backend):
+    layer = make(backend=backend)
+    output, _ = layer(data())
+    getattr(layer.cell(), name).mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
 @pytest.mark.parametrize("kind", [CoRNN, LinOSS])
 def test_lengths_are_integers_of_any_type(kind, dtype):
@@ -1033,3 +1053,24 @@ def test_feedback_at_the_start_needs_four_neurons_per_feature(features, feedback
     wanted = -0.1 * V @ torch.linalg.pinv(V) if feedback else torch.zeros_like(W)
     torch.testing.assert_close(W, wanted, rtol=1e-5, atol=1e-6)
     assert not W_z.any()
+
+
+class AutocastOnGPUs(TorchFunctionMode):
+    """Autocast on a CPU with some of the functions that autocast on a GPU computes in float32."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        in_float32 = func in (torch.exp, nn.functional.softplus) and torch.is_autocast_enabled("cpu")
+        return result.float() if in_float32 else result
+
+
+@pytest.mark.parametrize("kind", [partial(CoRNN, trainable=CONSTANTS), partial(CoRNN, dt=0.1, trainable="gamma"), HORN])
+def test_constants_keep_their_type_under_autocast_on_a_gpu(kind):
+    layer, input = kind(3, 5, dtype=torch.bfloat16), torch.randn(6, 2, 3, dtype=torch.bfloat16)
+    state = torch.randn(2, 1, 2, 5, dtype=torch.bfloat16).unbind()
+    want, _ = layer(input, state)
+    cell = layer.cell()
+    with torch.autocast("cpu", dtype=torch.bfloat16), AutocastOnGPUs():
+        assert torch.equal(layer(input, state)[0], want)
+        assert all(part.dtype == torch.bfloat16 for part in cell(input[0], tuple(part[0] for part in state)))
+    assert want.dtype == torch.bfloat16

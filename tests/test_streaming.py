@@ -188,23 +188,25 @@ def test_a_layer_with_a_forward_of_its_own_is_not_streamed():
             make()
 
 
-@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*_norm.* is deprecated:FutureWarning")
 @pytest.mark.parametrize(
     "change",
-    [lambda cell: prune.l1_unstructured(cell, "weight_ih", 0.5), lambda cell: nn.utils.weight_norm(cell, "weight_ih")],
-    ids=["pruning", "weight norm"],
+    [lambda part, name: prune.l1_unstructured(part, name, 0.5), nn.utils.weight_norm, nn.utils.spectral_norm],
+    ids=["pruning", "weight norm", "spectral norm"],
 )
 def test_a_stream_has_the_weights_after_the_last_step_of_the_optimiser(change):
     """PyTorch's hooks compute them at the next call of the layer."""
-    layer, input = built(), sequence()
-    change(layer.cell())
-    layer(input)[0].sum().backward()
-    torch.optim.SGD(layer.parameters(), 0.1).step()
-    V, stream = layer.matrices().V, layer.stream()
+    model, input = SequenceModel(built(), 2, read="every"), sequence()
+    change(model.layer.cell(), "weight_ih")
+    change(model.head, "weight")
+    model(input.unsqueeze(1)).sum().backward()
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    model.eval()
+    V, stream = model.layer.matrices().V, model.stream()
     outputs = torch.from_numpy(np.stack([stream(sample) for sample in input.numpy()]))
     with torch.no_grad():
-        torch.testing.assert_close(outputs, layer(input)[0], **FLOAT32)
-    torch.testing.assert_close(V, layer.matrices().V, rtol=0, atol=0)
+        torch.testing.assert_close(outputs, model(input.unsqueeze(1)).squeeze(1), **FLOAT32)
+    torch.testing.assert_close(V, model.layer.matrices().V, rtol=0, atol=0)
 
 
 def test_what_a_sample_may_be():

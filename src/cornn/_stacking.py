@@ -338,21 +338,19 @@ class Stack(nn.Module):
             )
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             sequence = _guard_weights(cell)
+
+        def run_segment(part, state, span, rest) -> tuple[Tensor, tuple[Tensor, ...]]:
+            return sequence(part, state, timespans=span, lengths=rest, **options)
+
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
         parts = input.split(size)
         spans = [None] * len(parts) if timespans is None else timespans.split(size)
         for number, (part, span) in enumerate(zip(parts, spans, strict=True)):
             rest = None if lengths is None else (lengths - number * size).clamp(0, len(part))
+            # Without keywords: autograd notices changes only of the tensors that a checkpoint gets by position.
             output, ends = checkpoint(
-                sequence,
-                part,
-                state,
-                timespans=span,
-                lengths=rest,
-                **options,
-                use_reentrant=False,
-                preserve_rng_state=False,
+                run_segment, part, state, span, rest, use_reentrant=False, preserve_rng_state=False
             )
             state = torch.cat(ends)
             if every:

@@ -133,17 +133,18 @@ def call_pre_hooks(module: nn.Module, input: Tensor) -> None:
 
 
 def compute_hooked_weights(module: nn.Module) -> None:
-    """Compute the weights that pruning and `nn.utils.weight_norm` set before a call, as a call would.
+    """Compute the weights that pruning, `weight_norm` and `spectral_norm` of `nn.utils` set before a call, as it would.
 
     After a step of an optimiser they are those of the previous call. Other hooks are not called.
     """
     hooks = getattr(module, "_forward_pre_hooks", None)
     if hooks:
         from torch.nn.utils.prune import BasePruningMethod
+        from torch.nn.utils.spectral_norm import SpectralNorm
         from torch.nn.utils.weight_norm import WeightNorm
 
         for hook in hooks.values():
-            if isinstance(hook, BasePruningMethod | WeightNorm):
+            if isinstance(hook, BasePruningMethod | SpectralNorm | WeightNorm):
                 hook(module, ())
 
 

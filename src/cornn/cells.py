@@ -176,7 +176,7 @@ class CoRNNCell(nn.Module):
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args) -> None:
         """Load; a state_dict of version 0.1.0 has no scales, and makes this the layer that it was saved from."""
         if old := is_without_scales(self, state_dict, prefix, local_metadata):
-            adopt_paper_layer(self, state_dict, prefix, self.hidden_size)
+            adopt_paper_layer(self, state_dict, prefix)
         elif error := describe_other_constants(self.default_constants, prefix, local_metadata):
             args[-1].append(error)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
@@ -206,12 +206,13 @@ class CoRNNCell(nn.Module):
         """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
         if not self.trainable:
             return Oscillators(*find_tensors(self, CONSTANTS))  # pyright: ignore[reportArgumentType]
-        return Oscillators(
-            *(
-                constrain(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
-                for name in CONSTANTS
+        with engine.no_autocast(self.weight_ih.device.type):
+            return Oscillators(
+                *(
+                    constrain(name, getattr(self, f"free_{name}")) if name in self.trainable else getattr(self, name)
+                    for name in CONSTANTS
+                )
             )
-        )
 
     def _scales(self) -> engine.Scales | None:
         if self.scale_ih is None:

@@ -243,7 +243,7 @@ def spectrum(dt: Tensor, gamma: Tensor, epsilon: Tensor, *, damping: str = "expl
 
 
 def decay(of: Spectrum, span: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a and b of a power, M^s = (1 - a) I + b N, without cancellation near s = 0.
+    """Return a and b of a power, M^s = (1 - a) I + b N, without cancellation near s = 0 and for neurons that forget.
 
     Args:
         of: The spectrum; broadcasts against `span`.
@@ -252,8 +252,8 @@ def decay(of: Spectrum, span: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         a and b, each of shape `(*batch, hidden)`.
     """
-    loss = -torch.expm1(span * of.log_slow)
-    left, angle = 1 - loss, torch.pi * span * of.turn
+    loss, left = -torch.expm1(span * of.log_slow), torch.exp(span * of.log_slow)
+    angle = torch.pi * span * of.turn
     versine = 2 * torch.sin(angle / 2) ** 2
     a = loss + left * versine
     # Nearly equal eigenvalues: the difference of their powers without cancellation.

@@ -383,6 +383,7 @@ def open_stream(layer: Any, head: Any = None, scaling: Scaling | None = None) ->
         constants = np.stack([value.detach().expand(cell.hidden_size).cpu().numpy() for value in cell.oscillators()])
         layers.append(Layer(V, R, bias, constants, cell.damping, cell.activation, exact_spans=cell.default_constants))
     if head is not None:
+        compute_hooked_weights(head)
         dtype = layers[0].R.dtype
         bias = np.zeros(head.out_features) if head.bias is None else head.bias.detach().cpu().double().numpy()
         head = (head.weight.detach().cpu().double().numpy().astype(dtype), bias.astype(dtype))

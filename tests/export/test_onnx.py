@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 import torch
-from tolerances import FLOAT64
+from tolerances import FLOAT32, FLOAT64
 from torch import nn
+from torch.nn.utils import prune
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -163,6 +164,18 @@ def test_a_model_in_training_stays_in_training(tmp_path):
     model = model_of(num_layers=2, dropout=0.5).train()
     to_onnx(model, tmp_path / "model.onnx")
     assert model.training
+
+
+def test_pruned_weights_are_those_of_now(tmp_path):
+    """PyTorch's hooks compute them at a call, with a graph that cannot be copied."""
+    model, input = SequenceModel(CoRNN(2, 6), 2), torch.randn(10, 3, 2)
+    prune.random_unstructured(model.layer.cell(), "weight_ih", 0.5)
+    prune.random_unstructured(model.head, "weight", 0.5)
+    model(input).square().sum().backward()
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    to_onnx(model, tmp_path / "model.onnx")
+    (output,) = open_session((tmp_path / "model.onnx").read_bytes()).run(None, {"input": input.transpose(0, 1).numpy()})
+    torch.testing.assert_close(torch.from_numpy(output), model(input), **FLOAT32)
 
 
 def test_double_precision(tmp_path):

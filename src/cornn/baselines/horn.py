@@ -18,6 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from cornn import engine
 from cornn._layer_arguments import check_trainable
 from cornn._random import uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer
@@ -110,7 +111,8 @@ class HORNCell(Cell):
 
     def constants(self) -> HORNConstants:
         """Return omega, gamma and alpha of every neuron; trainable ones are differentiable."""
-        return HORNConstants(*(torch.exp(getattr(self, f"log_{name}")) for name in CONSTANTS))
+        with engine.no_autocast(self.weight_ih.device.type):
+            return HORNConstants(*(torch.exp(getattr(self, f"log_{name}")) for name in CONSTANTS))
 
     def arguments(self) -> Arguments:
         """Return the weights of the coRNN whose state is that of HORN divided by alpha."""

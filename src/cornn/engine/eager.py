@@ -25,8 +25,8 @@ class _Recurrence(torch.autograd.Function):
     def forward(ctx, backend: str, request: Request, scales: Scales | None, *tensors):
         module: Backend = BACKENDS[backend]
         output, last, trail = module.forward(Operands(*tensors), request, scales)
-        ctx.backend, ctx.request, ctx.scales = backend, request, scales
-        ctx.save_for_backward(*tensors, output, trail)
+        ctx.backend, ctx.request = backend, request
+        ctx.save_for_backward(*tensors, output, trail, *(scales or ()))
         ctx.set_materialize_grads(False)
         return output, *map(without_history, last.chunk(request.update.states))
 
@@ -36,17 +36,16 @@ class _Recurrence(torch.autograd.Function):
         if grad_output is None and all(part is None for part in grad_parts):
             return *none, *(None,) * len(Operands._fields)
         saved, count = ctx.saved_tensors, len(Operands._fields)
-        operands, backward_inputs = (
-            Operands(*saved[:count]),
-            BackwardInputs(grad_output, _join(grad_parts), *saved[count:]),
-        )
+        operands, (output, trail, *scales) = Operands(*saved[:count]), saved[count:]
+        backward_inputs = BackwardInputs(grad_output, _join(grad_parts), output, trail)
+        scales = Scales(*scales) if scales else None
         needs = Needs(*ctx.needs_input_grad[len(none) : len(none) + len(Needs._fields)])
         if torch.is_grad_enabled() or not is_eager(backward_inputs):
-            gradients = _differentiable(ctx, operands, backward_inputs, needs)
+            gradients = _differentiable(ctx, operands, backward_inputs, needs, scales)
         else:
             module: Backend = BACKENDS[ctx.backend]
             with no_autocast(operands.input.device.type):
-                gradients = module.backward(operands, backward_inputs, ctx.request, needs, ctx.scales)
+                gradients = module.backward(operands, backward_inputs, ctx.request, needs, scales)
         return *none, *gradients, None
 
 
@@ -59,10 +58,9 @@ def _join(parts: tuple[Tensor | None, ...]) -> Tensor | None:
 
 
 def _differentiable(
-    ctx, operands: Operands, backward_inputs: BackwardInputs, needs: Needs
+    ctx, operands: Operands, backward_inputs: BackwardInputs, needs: Needs, scales: Scales | None
 ) -> tuple[Tensor | None, ...]:
     """Compute the gradients by the registered operator, which can be differentiated again."""
-    scales: Scales | None = ctx.scales
     gradients_found = recurrence_backward(
         *backward_inputs, *apply_scales(operands, scales), *options(ctx.backend, ctx.request), needs
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cornn._random import generator
+from cornn._torch_private import compute_hooked_weights
 from cornn.artifacts import RunArtifact, load
 from cornn.models import SequenceModel
 
@@ -114,7 +115,10 @@ def wrap_model(model: Any) -> TrainedModel | TrainedBank:
     raise ValueError(f"cannot export a {type(model).__name__}: pass a SequenceModel or a fitted estimator")
 
 
+@torch.no_grad()
 def _copy(model: SequenceModel) -> SequenceModel:
+    for part in model.modules():
+        compute_hooked_weights(part)  # those of a call with gradients cannot be copied
     return copy.deepcopy(model).cpu().eval()
 
 

@@ -10,12 +10,6 @@
 #define JOIN(a, b) JOIN_(a, b)
 #define NAME(word) JOIN(word, ISA)
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
 #define GROUP 16
 #define VARIABLES 2   /* y and z */
 #define THRESHOLDS 4  /* of each variable: the most there may be */

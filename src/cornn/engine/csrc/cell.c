@@ -3,9 +3,9 @@
    precision. */
 
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
+
+#include "cornn.h"
 
 #ifdef DOUBLE
 typedef double real;
@@ -15,12 +15,6 @@ typedef double real;
 typedef float real;
 #define NAME(word) word##_float
 #define TANH tanhf
-#endif
-
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
 #endif
 
 /* Everything is contiguous; absent arrays are NULL. */

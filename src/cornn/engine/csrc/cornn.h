@@ -5,6 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Marks a function that Python calls. */
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
 /* Increase with every change of Call or of the exported functions: an outdated library is then rejected. */
 #define CORNN_INTERFACE 7
 

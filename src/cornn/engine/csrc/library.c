@@ -10,12 +10,6 @@
 
 #include "cornn.h"
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
 extern const Kernel *const cornn_float_generic[], *const cornn_double_generic[];
 #if defined(__x86_64__)
 extern const Kernel *const cornn_float_avx512[], *const cornn_double_avx512[];

@@ -22,11 +22,11 @@
 
 INLINE vec pick(mask where, vec yes, vec no) { return (vec)((where & (mask)yes) | (~where & (mask)no)); }
 
-/* exp(x) - 1, accurate near 0. */
-INLINE vec vector_expm1(vec x)
+/* exp(x), and exp(x) - 1, accurate near 0. */
+INLINE vec vector_exp(vec x, vec *less_one)
 {
     x = at_most(splat(HIGHEST), x);
-    return bounded_expm1(-at_most(splat(-LOWEST), -x));
+    return bounded_exp(-at_most(splat(-LOWEST), -x), less_one);
 }
 
 /* sin(pi x) and cos(pi x) for |x| < 2^20. */

@@ -5,12 +5,6 @@
 #include "tanh.h"
 #include "pointwise.h"
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 #define NAME(word) JOIN(word, UPDATE)

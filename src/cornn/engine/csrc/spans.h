@@ -19,14 +19,15 @@ INLINE void span_decay(const vec *parameter, vec span, vec *decay, vec *change)
 {
     const mask rings = parameter[RINGS] > 0;
     const vec slow = parameter[LOG_SLOW], fast = parameter[LOG_FAST], turn = parameter[TURN], other = parameter[FAST_TURN];
-    vec half_sine, half_cosine, sine_fast, cosine_fast;
-    const vec grown = vector_expm1(span * slow), left = grown + 1;
+    vec half_sine, half_cosine, sine_fast, cosine_fast, grown, rest_grown, gap_grown;
+    const vec left = vector_exp(span * slow, &grown), rest = vector_exp(span * fast, &rest_grown);
     vector_sincospi(span * turn * (real)0.5, &half_sine, &half_cosine);
     vector_sincospi(span * other, &sine_fast, &cosine_fast);
     const vec versine = 2 * half_sine * half_sine, sine = 2 * half_sine * half_cosine, cosine = 1 - versine;
-    const vec rest = vector_expm1(span * fast) + 1, gap = span * (slow - fast);
+    const vec gap = span * (slow - fast);
     const mask near = (gap < splat(1)) & (turn == other);
-    const vec closer = -rest * vector_expm1(at_most(splat(1), gap)) * cosine;
+    vector_exp(at_most(splat(1), gap), &gap_grown);
+    const vec closer = -rest * gap_grown * cosine;
     decay[0] = left * versine - grown;
     decay[1] = pick(rings, left * sine, pick(near, closer, rest * cosine_fast - left * cosine));
     if (change) {

@@ -15,12 +15,6 @@
 #define NAME(word) JOIN(word, float, ISA)
 #endif
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
 /* `Call` of streaming.py. Everything is contiguous; the names of shapes are those of its docstring. */
 typedef struct {
     int64_t values, masked, hidden, layers, outputs, implicit;

@@ -26,8 +26,8 @@
 #define SERIES 0x1.6d99bep-10f, 0x1.12288p-7f, 0x1.555486p-5f, 0x1.5554aep-3f, 0.5f
 #endif
 
-/* exp(x) - 1, accurate near 0, for x whose exponential is a normal number: 2^n exp(r) - 1. */
-INLINE vec bounded_expm1(vec x)
+/* exp(x), for x whose exponential is a normal number, and exp(x) - 1, accurate near 0: 2^n exp(r). */
+INLINE vec bounded_exp(vec x, vec *less_one)
 {
     static const real series[] = {SERIES};
     /* Adding ROUND leaves the nearest integer in the low bits. */
@@ -37,7 +37,9 @@ INLINE vec bounded_expm1(vec x)
     vec q = splat(series[0]);
     UNROLL for (size_t i = 1; i < sizeof series / sizeof *series; i++) q = q * r + series[i];
     const vec power = (vec)(((mask)shifted + EXPONENT_BIAS) << FRACTION_BITS);
-    return power * (q * (r * r) + r) + (power - 1);
+    const vec rest = q * (r * r) + r; /* exp(r) - 1 */
+    *less_one = power * rest + (power - 1);
+    return power * rest + power;
 }
 
 /* e / (e + 2) with e = exp(2 |x|) - 1: no cancellation near 0, and near 1 the error of e has little effect, which
@@ -47,7 +49,8 @@ INLINE vec vector_tanh(vec x)
     const mask sign_bit = (mask)splat((real)-0.0);
     const mask sign = (mask)x & sign_bit;
     const vec twice = at_most(splat(2 * BOUND), (vec)((mask)(x + x) & ~sign_bit));
-    const vec e = bounded_expm1(twice);
+    vec e;
+    bounded_exp(twice, &e);
     return (vec)((mask)(e / (e + 2)) | sign);
 }
 
