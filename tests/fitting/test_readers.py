@@ -800,6 +800,10 @@ def test_decimal_commas_are_read_next_to_semicolons_and_tabs(tmp_path, delimiter
         Layout(id="w", ignore=("v",)),
     ):
         assert mixed in refused(path, layout)
+    path.write_text("\n".join(["id v g", "1,50 1,5 0,1", "1,50 2,5 0,1", "2,5 1 0,2"]).replace(" ", delimiter))
+    data = read(path, Layout(id="id", group="g"))
+    assert (data.ids, data.groups) == (["1,50", "2,5"], ["0,1", "0,2"])  # names stay as they are
+    np.testing.assert_array_equal(data.sequences[0].values[:, 0], [1.5, 2.5])
     path.write_text("\n".join(["id v", "1 1,5", "1 two"]).replace(" ", delimiter))
     assert "row 2 (line 3), column 'v': 'two' is not a number" in refused(path, Layout(id="id"))
     path.write_text("\n".join(["0,5 1,5 2,5 kind", "1,5 0,2 1 x"]).replace(" ", delimiter))

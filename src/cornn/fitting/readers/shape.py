@@ -95,7 +95,7 @@ def _time_without_id() -> ArgumentError:
 
 
 def _read_labels(table: Table, name: str, what: str) -> list:
-    """Return a column of ids or groups, `what` for errors; none may be missing."""
+    """Return a column of ids or groups as they are written, `what` for errors; none may be missing."""
     for row, value in enumerate(table.cells(name)):
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ValueError(

@@ -192,7 +192,7 @@ def _find_blocks(table: Table, names: list[str]) -> tuple[list[str], list[str]]:
             if other == name:
                 continue
             try:
-                values = np.array([parse_number(value) for value in table.columns[other]])
+                values = np.array([parse_number(value) for value in table.cells(other)])
             except (TypeError, ValueError):
                 continue
             rises = np.diff(values)
