@@ -387,7 +387,7 @@ def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
     before = sorted(tables.iterdir())
     code, out, _ = cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "--dry-run")
     assert code == 0
-    assert "feature signal" in out
+    assert "values of signal" in out
     code, _, err = cornn("fit", "series.csv", "--task", "forecast", "--target", "nothing", "--dry-run")
     assert code == 2
     assert "series.csv has no values 'nothing' to forecast: the values are day, sales, price" in err

@@ -94,6 +94,7 @@ def test_every_form_gives_the_same_sequences(tmp_path):
     (tmp_path / "data.ts").write_text(head + "\n".join(lines))
     data = same(read(tmp_path / "data.ts"))
     np.testing.assert_array_equal(data.labels(), LABELS)
+    assert data.features == ("feature 0", "feature 1")  # as errors of the estimators name them
 
 
 def test_a_parquet_file_keeps_the_levels_of_its_index(tmp_path):
@@ -509,6 +510,7 @@ def test_arff(tmp_path):
     (tmp_path / "two.arff").write_text(head + "'1,2\\n5,6',u\n'3,4\\n7,8',v\n")
     data = read(tmp_path / "two.arff")
     assert data.sequences[0].values.tolist() == [[1, 5], [2, 6]]
+    assert data.features == ("feature 0", "feature 1")
     for wrong, sentence in ((head + "'1,2\\n5,6'\n", "1 cells, but there are 2 attributes"), (head, "no sequences")):
         (tmp_path / "wrong.arff").write_text(wrong)
         assert sentence in refused(tmp_path / "wrong.arff", Layout())

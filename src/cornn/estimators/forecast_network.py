@@ -247,7 +247,7 @@ class NetworkForecaster(Estimator):
             return
         ahead, column = (int(number) for number in never.nonzero()[0])
         feature = self.targets_[column]
-        name = self.columns_[feature] if self.columns_ else f"feature {feature}"
+        name = name_feature(feature, tuple(self.columns_ or ()))
         if ahead == 0:
             remedy = "pass longer sequences with values of it, or remove it from targets"
         else:
@@ -272,8 +272,9 @@ class NetworkForecaster(Estimator):
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
-        if len(set(resolved)) < len(resolved):
-            raise ValueError(f"{setting} contains a feature twice: {given!r}")
+        twice = next((name for place, name in enumerate(resolved) if name in resolved[:place]), None)
+        if twice is not None:
+            raise ValueError(f"{setting} contains {name_feature(twice, tuple(names))} twice: name it once")
         return [int(number) for number in resolved]
 
     @property
