@@ -779,6 +779,34 @@ def test_a_network_forecasts_from_every_step_and_in_streams_what_it_predicts(tar
     np.testing.assert_allclose(stream(X[0]), expected[0], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_a_network_counts_steps_not_samples_in_a_missing_end(horizon):
+    X, times = with_gaps(), 0.5 * np.arange(70)
+    X[55:, 0] = np.nan
+    fitted = CoRNNForecaster(horizon=horizon, targets=[0, 1], **NETWORK).fit([Series(X[:50], times[:50])])
+    rows = np.r_[np.arange(56), 57, 61, 64, 65]  # steps without a sample
+    X[np.setdiff1d(np.arange(70), rows)] = np.nan
+    whole, dropped = Series(X[:66], times[:66]), Series(X[rows], times[rows])
+    expected = fitted.predict_every_step([whole])[0][rows]
+    np.testing.assert_allclose(fitted.predict([dropped])[0], expected[-1], rtol=1e-6)
+    np.testing.assert_allclose(fitted.predict_every_step([dropped])[0], expected, rtol=1e-6)
+    stream = fitted.stream()
+    for step, (sample, gap) in enumerate(zip(X[rows], np.diff(times[rows], prepend=np.nan), strict=True)):
+        np.testing.assert_allclose(stream(sample, gap), expected[step], rtol=1e-4, atol=1e-6)
+        state, stream = stream.to_bytes(), fitted.stream()
+        stream.restore(state)
+    late = Series(np.r_[X[:50], [[np.nan] * 3]], np.r_[times[:50], times[50] + 51 * horizon])
+    with pytest.raises(
+        ValueError, match=rf"the last {102 * horizon + 1} values of feature 0 in sequence 0 are missing"
+    ):
+        fitted.predict([late])
+    assert np.isnan(fitted.predict_every_step([late])[0][-1]).all()
+    stream.reset()
+    assert np.isnan(
+        [stream(*pair) for pair in zip(late.values, np.diff(late.times, prepend=np.nan), strict=True)][-1]
+    ).all()
+
+
 def test_a_stream_of_a_network_gives_up_after_a_hundred_horizons():
     series = monthly(60)
     fitted = CoRNNForecaster(horizon=1, **NETWORK).fit(series)
