@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._arguments import to_names
 from cornn._checked import convert
 from cornn.estimators.base import NETWORK_ATTRIBUTES
+from cornn.estimators.dated_index import check_future_dates, find_gap
 from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
 from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
-from cornn.estimators.frames import check_future_dates, find_gap
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
