@@ -11,8 +11,9 @@ from cornn.engine.bank import Sequences
 from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
+from cornn.estimators.times import complete_spans
 
-__all__ = ["CAUSAL", "LONGEST", "SCALINGS", "BankInputs", "RunningInputs", "View", "complete_spans", "fit_inputs"]
+__all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 
 SCALINGS = ("set", "running", "sequence")
 """By the training set; by the samples of the sequence so far; by the whole sequence."""
@@ -22,7 +23,6 @@ PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the 
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
 FARTHEST = 1e100  # of a standardised value, so that squares are finite
-LONGEST = 1e9  # steps of a gap; longer ones count as this many: their squares are finite, and the C code needs 32 bits
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -39,8 +39,7 @@ class BankInputs:
         mean: Mean of each feature, shape `(features)`.
         scale: Standard deviation of each feature.
         step: Root mean square of the differences of each feature.
-        unit: Median time between samples, which counts as one step; None if there are no times. A time that is unknown,
-            or 0 before the first sample, counts as one step too; one of more than `LONGEST` steps counts as so many.
+        unit: Median time between samples, which counts as one step; None if there are no times. See `complete_spans`.
         views: The views, in the order of the channels.
     """
 
@@ -84,16 +83,6 @@ class BankInputs:
         spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
         begins = np.isin(np.arange(len(spans)), _starts(sequences))
         return complete_spans(spans, begins)
-
-
-def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool) -> NDArray[np.float64]:
-    """Return times in steps: 1 where they are unknown, or 0 before a first sample, and at most `LONGEST`.
-
-    Args:
-        spans: Times before samples, in steps.
-        begins: Which samples are the first of their sequence.
-    """
-    return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, np.minimum(spans, LONGEST))
 
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:

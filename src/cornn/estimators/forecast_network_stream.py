@@ -51,10 +51,10 @@ class NetworkForecastStream(PredictionStream):
             self._lasts[:] = self.stream.steps
             self._rows.clear()
             return forecast
-        base = self._base if self._rows else self.stream.state()
+        base, steps = self._base if self._rows else self.stream.state(), self._count_steps(timespan)
         forecast = super().__call__(sample, timespan)
         self._base = base
-        self._rows.append((values, self._count_steps(timespan)))
+        self._rows.append((values, steps))
         self._lasts[~missing] = self.stream.steps
         start = find_start(self._lasts, self.stream.steps)
         if start == self.stream.steps:

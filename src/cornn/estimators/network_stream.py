@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cornn.estimators.preparation import Preparation
-from cornn.estimators.times import scale_timespan
+from cornn.estimators.times import complete_spans, scale_timespan
 from cornn.streaming import Stream
 
 __all__ = ["PredictionStream"]
@@ -50,8 +50,10 @@ class PredictionStream:
 
     def _count_steps(self, timespan: float | None) -> float:
         """Return the time since the previous sample in steps."""
-        steps = math.nan if timespan is None else float(scale_timespan(timespan, self._preparation.unit))
-        return 1.0 if math.isnan(steps) else steps
+        if timespan is None:
+            return 1.0
+        steps = scale_timespan(timespan, self._preparation.unit)
+        return float(complete_spans(steps, not self.stream.steps))
 
     def _limit(self, steps: float) -> float:
         """Return the factor on dt of a step."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
+from cornn.estimators.times import complete_spans
 from cornn.streaming import Scaling
 
 __all__ = ["PaddedBatch", "Preparation", "fill_missing", "fit_preparation", "mean_and_scale"]
@@ -79,8 +80,8 @@ class Preparation:
             if self.masked:
                 input[:length, number, size:] = np.isnan(sequence.values)
             if spans is not None:
-                factors = np.minimum(np.asarray(sequence.gaps) / self.unit, self.longest)
-                spans[:length, number] = np.where(np.isnan(factors), 1.0, factors)
+                steps = complete_spans(np.asarray(sequence.gaps) / self.unit, np.arange(length) == 0)
+                spans[:length, number] = np.minimum(steps, self.longest)
         return PaddedBatch(
             torch.from_numpy(input), torch.tensor(lengths), None if spans is None else torch.from_numpy(spans)
         )
