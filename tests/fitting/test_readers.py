@@ -425,6 +425,9 @@ def test_the_only_column_of_dates_is_the_time(tmp_path):
         assert found.layout.time == "date"
         assert found.sequences[0].values.ravel().tolist() == [1, 2, 3]
         assert np.diff(found.sequences[0].times).tolist() == [2 * 86400, 86400]
+    path.write_text("who,v,date\np,2,2020-01-03\np,1,2020-01-01\nq,3,2020-01-01\n")
+    found = read(path, Layout(id="who"))
+    assert (found.layout.time, found.sequences[0].values[:, 0].tolist()) == ("date", [1, 2])
     # Numbers are values, also if they look like dates.
     path.write_text("v,date\n1,20200101\n2,20200102\n")
     assert read(path, Layout(form="series")).layout.time is None
@@ -592,6 +595,11 @@ def test_an_index_of_dates_without_a_name(tmp_path):
         data = read(tmp_path / name, Layout(form="series"))
         assert data.features == ("v",)
         np.testing.assert_allclose(np.diff(data.sequences[0].times), 86400)
+    days = pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-01", "2020-01-04"])
+    pandas.DataFrame({"who": ["p", "p", "q", "q"], "v": [2.0, 1, 3, 4]}, days).to_csv(tmp_path / "long.csv")
+    data = read(tmp_path / "long.csv", Layout(id="who"))
+    assert [own.values[:, 0].tolist() for own in data.sequences] == [[1, 2], [3, 4]]
+    assert [np.diff(own.times).tolist() for own in data.sequences] == [[86400], [3 * 86400]]
 
 
 def test_groups_are_read(tmp_path):
