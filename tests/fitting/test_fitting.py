@@ -224,9 +224,10 @@ def test_a_series_is_forecast(cornn, tables):
     ],
 )
 def test_a_later_date_is_written_like_those_of_the_file(times, expected):
-    numbers, calendar = Table("x.csv", {"t": times}, None).times("t")
-    assert calendar is not None
-    assert calendar.format(2 * numbers[1] - numbers[0]) == expected
+    for sequences in (1, 2):  # each with these times
+        numbers, calendar = Table("x.csv", {"t": times * sequences}, None).times("t")
+        assert calendar is not None
+        assert calendar.format(2 * numbers[1] - numbers[0]) == expected
 
 
 def test_a_column_without_values_in_the_test_part(cornn, tables):

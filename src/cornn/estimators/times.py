@@ -162,12 +162,16 @@ def _are_integers(times: NDArray, digits: int) -> bool:
 
 
 def count_months(dates: Sequence[datetime]) -> NDArray[np.int_] | None:
-    """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others."""
+    """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others.
+
+    Several sequences may have the same dates.
+    """
     months = np.array([12 * date.year + date.month for date in dates])
     # Daylight saving time changes the time zone, not the local time.
     first = {date.replace(year=2000, month=1, day=1, tzinfo=None) for date in dates}
     same = len({date.day for date in dates}) == 1 or are_last_days(dates)
-    return months if len(dates) > 1 and len(first) == 1 and same and len(set(months.tolist())) == len(months) else None
+    count = len(set(months.tolist()))
+    return months if count > 1 and len(first) == 1 and same and count == len(set(dates)) else None
 
 
 def are_last_days(dates: Sequence[datetime]) -> bool:
