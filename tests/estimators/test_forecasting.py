@@ -779,6 +779,22 @@ def test_a_network_forecasts_from_every_step_and_in_streams_what_it_predicts(tar
     np.testing.assert_allclose(stream(X[0]), expected[0], rtol=1e-4, atol=1e-6)
 
 
+def test_times_in_another_unit_are_an_error():
+    series = monthly(60)
+    days = pd.date_range("2024-01-01", periods=60)
+    fitted = CoRNNForecaster(horizon=3).fit([Series(series, days)])
+    even = CoRNNForecaster(horizon=3).fit(pd.Series(series, days))
+    for model, X in (
+        (fitted, [Series(series[:8], np.arange(8))]),
+        (fitted, [Series(series[:8], 1000 * 86400 * np.arange(8.0))]),
+        (even, pd.Series(series[:8], pd.date_range("2024-01-01", periods=8, freq="s"))),
+    ):
+        with pytest.raises(ValueError, match=r"the median time between the 8 samples of a series is .* same unit"):
+            model.predict(X)
+    hours = pd.date_range("2024-01-01", periods=72, freq="h")  # averaged over days
+    assert np.isfinite(fitted.predict([Series(series[:1].repeat(72), hours)])).all()
+
+
 @pytest.mark.parametrize("horizon", [1, 3])
 def test_a_network_counts_steps_not_samples_in_a_missing_end(horizon):
     X, times = with_gaps(), 0.5 * np.arange(70)
