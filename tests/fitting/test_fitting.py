@@ -3,6 +3,7 @@
 import csv
 import inspect
 import io
+import itertools
 import json
 import os
 import re
@@ -661,6 +662,15 @@ def test_groups_are_never_split(tables):
     assert training | test == {f"g{k}" for k in range(8)}
     assert not training & test
     assert len(test) in (1, 2)
+    names = ["id", *(f"t{k}" for k in range(STEPS)), "kind"]
+    for sizes, seed in itertools.product(((1, 1, 38), (19, 20, 1)), range(5)):
+        own = np.repeat(["a", "b", "c"], sizes)
+        write_csv(tables / "few.csv", names, [[who, *row[1:]] for who, row in zip(own, rows, strict=True)])
+        plan = plan_fit(tables / "few.csv", FitOptions(target="kind", group="id", seed=seed))
+        assert len(set(plan.splits.training.groups)) == 2
+    write_csv(tables / "few.csv", names, [["ab"[k % 2], *row[1:]] for k, row in enumerate(rows)])
+    with pytest.raises(ValueError, match="has 2 groups, but needs two for training and one for the test: provide at"):
+        plan_fit(tables / "few.csv", FitOptions(target="kind", group="id"))
     sentence = r"`group` keeps the sequences of a group out of the test split, .* use `ignore=\['person'\]` instead"
     with pytest.raises(ValueError, match=sentence):
         plan_fit(tables / "groups.csv", FitOptions(group="person", task="forecast"))

@@ -834,6 +834,14 @@ def test_decimal_commas_of_the_ucr_archive(tmp_path):
         assert f"commas in row {first} (line {first}), and decimal points in row {second} (line {second})" in error
 
 
+def test_the_prefix_of_numbered_steps_is_not_the_name_of_a_column(tmp_path):
+    (tmp_path / "a.csv").write_text("t0,t1,t2,y\n1,2,3,0\n3,4,5,1\n")
+    layout = read(tmp_path / "a.csv", Layout(target=("y",))).layout
+    (tmp_path / "b.csv").write_text("id,t,v\na,0,1\na,1,2\n")
+    with pytest.raises(ValueError, match="has no columns t_0, t_1"):
+        read(tmp_path / "b.csv", layout, require_target=False)
+
+
 def test_a_fit_and_its_predictions_read_decimal_commas(tmp_path):
     for name, delimiter, comma in (("a", ";", ","), ("b", ",", ".")):
         rows = [("day", "sold"), *((f"2026-02-{day + 1:02}", f"{day}{comma}25") for day in range(28))]
