@@ -377,7 +377,7 @@ def test_the_future_is_read_by_the_names_of_its_columns():
     with pytest.raises(ValueError, match="future, no column 'price': the columns are holiday"):
         fitted.predict(past, future=future[["holiday"]])
     with pytest.raises(ValueError, match="a DataFrame of future has 4 rows, expected 5"):
-        fitted.predict(past, future=future[1:])
+        fitted.predict(past, future=future[:4])
     with pytest.raises(ValueError, match="contains infinity"):
         fitted.predict(past, future=np.full((5, 2), np.inf))
     for wrong in (np.ones((4, 2)), np.ones(5)):
@@ -485,6 +485,17 @@ def test_the_dates_of_the_future_are_those_after_the_series():
         forecaster.predict(frame[:38], future=frame[37:39])
     with pytest.raises(ValueError, match="the index of future: times must increase"):
         forecaster.predict_interval(frame[:38], future=frame[38:][::-1])
+    gapped = frame.drop(index=days[20])  # with times
+    for own in (forecaster, CoRNNForecaster(horizon=2, targets="sold", known_future="holiday").fit(gapped[:37])):
+        own.predict(gapped[:37], future=frame[38:])
+        with pytest.raises(
+            ValueError, match=r"row 0 of future, 2026-02-09 .*, is 2 steps after the end of X, 2026-02-07"
+        ):
+            own.predict(gapped[:37], future=frame[38:].shift(freq="D"))
+        with pytest.raises(
+            ValueError, match=r"row 1 of future, 2026-02-10 .*, is 3 steps after the end of X, 2026-02-07"
+        ):
+            own.predict([frame[:38]], future=[frame[38:].set_axis(pd.to_datetime(["2026-02-08", "2026-02-10"]))])
 
 
 def test_earlier_forecasts_do_not_depend_on_later_values():

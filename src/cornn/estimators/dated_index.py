@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cornn.estimators.series import Series
 from cornn.estimators.times import add_zones, compute_gaps, is_date, is_only_date, parse_date, parse_dates
 from cornn.estimators.values import is_frame
+from cornn.forecasting.series import regular_steps
 
 __all__ = ["are_even", "check_future_dates", "find_gap", "index_times", "is_dated", "read_date_gaps"]
 
@@ -128,22 +129,39 @@ def _prefer_local(gaps: NDArray[np.float64], dates: Sequence[datetime]) -> NDArr
     return local if are_even(local) else gaps
 
 
-def check_future_dates(X: Any, future: Any) -> None:
-    """Check that the dates of covariates, if they and X have some, increase and come after X."""
+def check_future_dates(X: Any, future: Any, unit: float | None = None) -> None:
+    """Check that the dates of covariates, if they and X have some, increase, and are those of the steps after X.
+
+    Args:
+        X: One series, or a list of series.
+        future: Their covariates.
+        unit: Time of one step; None if unknown.
+    """
     several = all(isinstance(argument, list | tuple) for argument in (X, future))
     for series, ahead in zip(X, future, strict=False) if several else [(X, future)]:
         if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
             continue
         index_gaps(ahead.index, "the index of future")
-        last, first = series.index[-1], ahead.index[0]
+        given = [series.index[-1], *ahead.index]
         kinds = {_find_kind(series), _find_kind(ahead)}
         if not kinds & {"m", "f"}:
-            given = (last, first)
-            last, first = add_zones([parse_date(time) for time in given], given, lambda _: "the index of future")
+            given = add_zones([parse_date(time) for time in given], given, lambda _: "the index of future")
+            times = parse_dates(given)
         elif len(kinds) > 1:
             continue
+        else:
+            times = np.array([time.total_seconds() for time in given] if "m" in kinds else given)
+        last, first = given[:2]
         if first <= last:
             raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
+        steps = np.arange(len(times)) if unit is None else regular_steps(np.diff(times, prepend=np.nan), unit)
+        wrong = np.flatnonzero(steps != np.arange(len(times)))
+        if len(wrong):
+            row = int(wrong[0])
+            raise ValueError(
+                f"row {row - 1} of future, {given[row]}, is {steps[row]} steps after the end of X, {last}: pass the "
+                "rows of the next steps, without gaps"
+            )
 
 
 def find_gap(X: Any) -> float | None:

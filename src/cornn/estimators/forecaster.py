@@ -189,7 +189,7 @@ class CoRNNForecaster(NetworkForecaster):
             frame.
         """
         sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future)
+        check_future_dates(X, future, self.unit_ or self.date_gap_)
         return self._flatten(X, self._fitted.predict(sequences, future))
 
     def predict_quantiles(
@@ -213,7 +213,7 @@ class CoRNNForecaster(NetworkForecaster):
         if not several or not all(0 < level < 1 for level in several):
             raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
         sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future)
+        check_future_dates(X, future, self.unit_ or self.date_gap_)
         forecasts = self._fitted.predict_quantiles(sequences, future, several)
         quantiles = np.stack([self._flatten(X, part) for part in forecasts])
         return quantiles if np.ndim(levels) else quantiles[0]
@@ -237,7 +237,7 @@ class CoRNNForecaster(NetworkForecaster):
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
         sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future)
+        check_future_dates(X, future, self.unit_ or self.date_gap_)
         low, high = self._fitted.predict_interval(sequences, future, level)
         return self._flatten(X, low), self._flatten(X, high)
 
