@@ -231,6 +231,13 @@ def test_a_later_date_is_written_like_those_of_the_file(times, expected):
         assert calendar.format(2 * numbers[1] - numbers[0]) == expected
 
 
+def test_the_summary_of_several_series_in_an_array(cornn, tmp_path):
+    np.savez(tmp_path / "four.npz", X=np.arange(120.0).reshape(4, 30, 1) % 7)
+    out = cornn("fit", "four.npz", "--horizon", "2", "--dry-run")[1]
+    assert re.search(r"sequences:? +4", out)
+    assert "one series" not in out
+
+
 def test_a_column_without_values_in_the_test_part(cornn, tables):
     rows = [[k % 7, k % 5 if k < 70 else "", k % 3] for k in range(100)]
     write_csv(tables / "late.csv", ["a", "b", "c"], rows)
@@ -747,6 +754,18 @@ def test_errors_of_forecasts_name_the_column(cornn, tmp_path, method):
     code, _, err = cornn(*arguments, "--target", "wind", "--quiet")
     assert code == 2
     assert re.search(r"no training sequence has .* of wind", err)
+
+
+def test_a_network_without_values_to_compare_it_with(tables):
+    from cornn.fitting import fit_file
+
+    rows = [[who, day, day % 7 if day in (3, 4) else "", day % 5] for who in "ab" for day in range(40)]
+    write_csv(tables / "sparse.csv", ["who", "day", "wind", "rain"], rows)
+    settings = {"method": "network", "epochs": 1}
+    with pytest.raises(ValueError, match="no values are left to test the forecasts: use longer sequences"):
+        fit_file(
+            tables / "sparse.csv", id="who", time="day", target="wind", horizon=1, test_share=0.3, settings=settings
+        )
 
 
 def test_a_model_of_a_file_knows_its_columns(cornn, tmp_path):

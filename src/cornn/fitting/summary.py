@@ -35,7 +35,8 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
         Rows of (name, value).
     """
     lengths = np.array([len(series.values) for series in data.sequences])
-    form = FORMS.get(data.layout.form or "")
+    # An array may have several series.
+    form = None if data.layout.form == "series" and len(data) > 1 else FORMS.get(data.layout.form or "")
     rows = [
         ("file", data.source + (f", {form}" if form else "")),
         ("sequences", f"{len(data):,}" + _describe_split(splits)),
