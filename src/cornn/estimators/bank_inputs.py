@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.engine.bank import Sequences
-from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.preparation import fill_missing, mean_and_scale
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
 from cornn.estimators.times import complete_spans
@@ -65,7 +65,7 @@ class BankInputs:
         raw = np.concatenate([sequence.values for sequence in sequences])
         begins = np.repeat(starts[:-1], np.diff(starts))
         spans = self._spans(sequences)
-        values = np.clip((_fill(raw, begins, self.mean) - self.mean) / self.scale, -FARTHEST, FARTHEST)
+        values = np.clip((fill_missing(raw, self.mean, begins) - self.mean) / self.scale, -FARTHEST, FARTHEST)
         steps = _differences(values, begins, spans) * (self.scale / self.step)
         parts = []
         for scaling, differences in self.views:
@@ -87,15 +87,6 @@ class BankInputs:
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
     return np.r_[0, np.cumsum([len(sequence.values) for sequence in sequences])].astype(np.int64)
-
-
-def _fill(values: NDArray[np.float64], begins: NDArray[np.int64], before: NDArray) -> NDArray[np.float64]:
-    """Replace missing values by the last known value of the sequence, or by `before` if there is none."""
-    missing = np.isnan(values)
-    if not missing.any():
-        return values
-    last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))[:, None]), 0)
-    return np.where(last < begins[:, None], before, np.take_along_axis(values, np.maximum(last, 0), 0))
 
 
 def _differences(values: NDArray, begins: NDArray[np.int64], spans: NDArray | None) -> NDArray[np.float64]:
@@ -154,7 +145,7 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
         later = later[later > 0]
         unit = float(np.median(later)) if len(later) else 1.0
         spans = complete_spans(gaps / unit, False)
-    steps = _differences(_fill(raw, begins, mean), begins, spans)
+    steps = _differences(fill_missing(raw, mean, begins), begins, spans)
     step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]
     if differences:

@@ -87,13 +87,21 @@ class Preparation:
         )
 
 
-def fill_missing(values: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replace missing values (time, values) by the last known value, or by `before` if there is none."""
+def fill_missing(
+    values: NDArray[np.float64], before: NDArray[np.float64], begins: NDArray[np.int64] | int = 0
+) -> NDArray[np.float64]:
+    """Replace missing values (time, values) by the last known value, or by `before` if there is none.
+
+    Args:
+        values: The values of one sequence, or of several one after the other.
+        before: The value of each feature before the first known one.
+        begins: For each step the first step of its sequence.
+    """
     missing = np.isnan(values)
     if not missing.any():
         return values
     last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))[:, None]), 0)
-    return np.where(last < 0, before, np.take_along_axis(values, np.maximum(last, 0), 0))
+    return np.where(last < np.reshape(begins, (-1, 1)), before, np.take_along_axis(values, np.maximum(last, 0), 0))
 
 
 def mean_and_scale(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
