@@ -253,6 +253,12 @@ def test_timespans_are_an_argument_too_and_long_gaps_are_borne():
     first = CoRNNClassifier(**NETWORK).fit(X, y, timespans=spans)
     second = CoRNNClassifier(**NETWORK).fit(series, y)
     np.testing.assert_array_equal(first.predict_proba(X, timespans=spans[0]), second.predict_proba(series))
+    starts = np.diff(times[0], prepend=times[0, 0])  # nothing is known about the time before the first sample
+    np.testing.assert_array_equal(first.predict_proba(X, timespans=starts), second.predict_proba(series))
+    stream = first.stream("predict_proba")
+    for sample, gap in zip(X[0], starts, strict=True):
+        last = stream(sample, gap)
+    np.testing.assert_allclose(last, second.predict_proba(series[:1])[0], rtol=1e-5)
     spans[:, 10] = 1e6
     assert np.isfinite(first.predict_proba(X, timespans=spans)).all()
     for damping in ("explicit", "implicit"):

@@ -377,7 +377,7 @@ def test_the_future_is_read_by_the_names_of_its_columns():
     with pytest.raises(ValueError, match="future, no column 'price': the columns are holiday"):
         fitted.predict(past, future=future[["holiday"]])
     with pytest.raises(ValueError, match="a DataFrame of future has 4 rows, expected 5"):
-        fitted.predict(past, future=future[1:])
+        fitted.predict(past, future=future[:4])
     with pytest.raises(ValueError, match="contains infinity"):
         fitted.predict(past, future=np.full((5, 2), np.inf))
     for wrong in (np.ones((4, 2)), np.ones(5)):
@@ -485,6 +485,17 @@ def test_the_dates_of_the_future_are_those_after_the_series():
         forecaster.predict(frame[:38], future=frame[37:39])
     with pytest.raises(ValueError, match="the index of future: times must increase"):
         forecaster.predict_interval(frame[:38], future=frame[38:][::-1])
+    gapped = frame.drop(index=days[20])  # with times
+    for own in (forecaster, CoRNNForecaster(horizon=2, targets="sold", known_future="holiday").fit(gapped[:37])):
+        own.predict(gapped[:37], future=frame[38:])
+        with pytest.raises(
+            ValueError, match=r"row 0 of future, 2026-02-09 .*, is 2 steps after the end of X, 2026-02-07"
+        ):
+            own.predict(gapped[:37], future=frame[38:].shift(freq="D"))
+        with pytest.raises(
+            ValueError, match=r"row 1 of future, 2026-02-10 .*, is 3 steps after the end of X, 2026-02-07"
+        ):
+            own.predict([frame[:38]], future=[frame[38:].set_axis(pd.to_datetime(["2026-02-08", "2026-02-10"]))])
 
 
 def test_earlier_forecasts_do_not_depend_on_later_values():
@@ -569,7 +580,7 @@ def test_settings_that_do_not_go_together():
     for period in ("12", 12.0):
         with pytest.raises(ValueError, match="period must be a positive integer, or two of them, got"):
             CoRNNForecaster(period=period).fit(series)
-    with pytest.raises(ValueError, match=r"targets contains a feature twice: \[0, 0\]"):
+    with pytest.raises(ValueError, match="targets contains feature 0 twice: name it once"):
         CoRNNForecaster(targets=[0, 0]).fit(series)
     with pytest.raises(ValueError, match="unknown method 'arima'"):
         CoRNNForecaster(method="arima").fit(series)
@@ -777,6 +788,50 @@ def test_a_network_forecasts_from_every_step_and_in_streams_what_it_predicts(tar
             stream.restore(state)
     stream.reset()
     np.testing.assert_allclose(stream(X[0]), expected[0], rtol=1e-4, atol=1e-6)
+
+
+def test_times_in_another_unit_are_an_error():
+    series = monthly(60)
+    days = pd.date_range("2024-01-01", periods=60)
+    fitted = CoRNNForecaster(horizon=3).fit([Series(series, days)])
+    even = CoRNNForecaster(horizon=3).fit(pd.Series(series, days))
+    for model, X in (
+        (fitted, [Series(series[:8], np.arange(8))]),
+        (fitted, [Series(series[:8], 1000 * 86400 * np.arange(8.0))]),
+        (even, pd.Series(series[:8], pd.date_range("2024-01-01", periods=8, freq="s"))),
+    ):
+        with pytest.raises(ValueError, match=r"the median time between the 8 samples of a series is .* same unit"):
+            model.predict(X)
+    hours = pd.date_range("2024-01-01", periods=72, freq="h")  # averaged over days
+    assert np.isfinite(fitted.predict([Series(series[:1].repeat(72), hours)])).all()
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+def test_a_network_counts_steps_not_samples_in_a_missing_end(horizon):
+    X, times = with_gaps(), 0.5 * np.arange(70)
+    X[55:, 0] = np.nan
+    fitted = CoRNNForecaster(horizon=horizon, targets=[0, 1], **NETWORK).fit([Series(X[:50], times[:50])])
+    rows = np.r_[np.arange(56), 57, 61, 64, 65]  # steps without a sample
+    X[np.setdiff1d(np.arange(70), rows)] = np.nan
+    whole, dropped = Series(X[:66], times[:66]), Series(X[rows], times[rows])
+    expected = fitted.predict_every_step([whole])[0][rows]
+    np.testing.assert_allclose(fitted.predict([dropped])[0], expected[-1], rtol=1e-6)
+    np.testing.assert_allclose(fitted.predict_every_step([dropped])[0], expected, rtol=1e-6)
+    stream = fitted.stream()
+    for step, (sample, gap) in enumerate(zip(X[rows], np.diff(times[rows], prepend=np.nan), strict=True)):
+        np.testing.assert_allclose(stream(sample, gap), expected[step], rtol=1e-4, atol=1e-6)
+        state, stream = stream.to_bytes(), fitted.stream()
+        stream.restore(state)
+    late = Series(np.r_[X[:50], [[np.nan] * 3]], np.r_[times[:50], times[50] + 51 * horizon])
+    with pytest.raises(
+        ValueError, match=rf"the last {102 * horizon + 1} values of feature 0 in sequence 0 are missing"
+    ):
+        fitted.predict([late])
+    assert np.isnan(fitted.predict_every_step([late])[0][-1]).all()
+    stream.reset()
+    assert np.isnan(
+        [stream(*pair) for pair in zip(late.values, np.diff(late.times, prepend=np.nan), strict=True)][-1]
+    ).all()
 
 
 def test_a_stream_of_a_network_gives_up_after_a_hundred_horizons():

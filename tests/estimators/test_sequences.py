@@ -6,8 +6,9 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from cornn.estimators import CoRNNClassifier, OscillatorBank, Series
-from cornn.estimators.frames import Columns, check_future_dates, read_target
+from cornn.estimators import CoRNNClassifier, CoRNNForecaster, OscillatorBank, Series
+from cornn.estimators.dated_index import check_future_dates
+from cornn.estimators.frames import Columns, read_target
 from cornn.estimators.sequences import read_sequences
 
 SINGLE = Columns(single=True)
@@ -42,6 +43,33 @@ def test_dates_that_are_not_evenly_spaced_are_times():
 
 def dated(values, dates):
     return pandas.DataFrame({"v": values}, dates)
+
+
+@pytest.mark.parametrize("wrap", [lambda own: own, lambda own: own["v"], Series], ids=["frame", "series", "Series"])
+@pytest.mark.parametrize("columns", [SINGLE, Columns()], ids=["forecasts", "classes"])
+def test_floats_in_a_list_are_times_if_they_have_gaps(columns, wrap):
+    def read(*indices):
+        sequences = read_sequences([wrap(dated(np.arange(float(len(own))), own)) for own in indices], columns)
+        return [None if own.gaps is None else own.gaps[1:].tolist() for own in sequences]
+
+    even, uneven = np.arange(4) * 0.1, np.array([0.5, 1.0, 2.5])
+    assert read(even, even + 7) == [None, None]
+    assert read(uneven, 1 + 2 * np.arange(3.0)) == [[0.5, 1.5], [2, 2]]
+    assert read([0, 1, 3], [5, 2, 4]) == [None, None]  # integers count rows
+    for wrong in ([0.5, 0.5, 2], [0.5, 2, 1]):
+        with pytest.raises(ValueError, match=r"the index of sequence 1 does not increase: sort .*reset_index"):
+            read(uneven, wrong)
+
+
+def test_floats_in_the_index_of_one_series_are_times():
+    random = np.random.default_rng(0)
+    times = np.cumsum(random.choice([1.0, 2.0], 60)) / 4
+    values = np.sin(times) + 0.1 * random.normal(size=60)
+    fitted = CoRNNForecaster(horizon=2).fit(pandas.Series(values, times))
+    expected = CoRNNForecaster(horizon=2).fit([Series(values, times)]).predict([Series(values, times)])
+    np.testing.assert_allclose(fitted.predict(pandas.Series(values, times)), expected[0, :, 0], rtol=1e-10)
+    with pytest.raises(ValueError, match=r"shape \(60, 1\) without dates: .*\[Series\(X, X.index\)\] if its index is"):
+        CoRNNForecaster(horizon=2).fit(pandas.DataFrame({"v": values}, times))
 
 
 @pytest.mark.parametrize("wrap", [lambda own: own, lambda own: own["v"], Series], ids=["frame", "series", "Series"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cornn.estimators import CoRNNClassifier, CoRNNRegressor
-from cornn.estimators.bank_inputs import LONGEST
+from cornn.estimators.times import LONGEST
 from cornn.export import TrainedBank, TrainedModel, wrap_model
 from cornn.export.c import COptions, host, to_c
 from cornn.export.c.bank import LIMIT, measure_memory
@@ -113,7 +113,7 @@ def test_the_longest_gap_in_c_is_that_of_python(tmp_path, monkeypatch):
     fitted = CoRNNRegressor(**SMALL, causal=True).fit(values, Y, timespans=spans)
     for number, longest in enumerate((LONGEST, 12.0)):
         monkeypatch.setattr("cornn.export.c.bank.LONGEST", longest)
-        monkeypatch.setattr("cornn.estimators.bank_inputs.LONGEST", longest)
+        monkeypatch.setattr("cornn.estimators.times.LONGEST", longest)
         to_c(fitted, tmp_path / str(number))  # compares the C code with Python
         assert f"#define LONGEST_GAP {longest!r} " in (tmp_path / str(number) / "model.c").read_text()
 

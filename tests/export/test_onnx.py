@@ -262,6 +262,7 @@ def test_a_regressor_answers_in_its_own_unit(tmp_path, numbers):
     written = to_onnx(regressor, tmp_path / "model.onnx", OnnxOptions(lengths=True))
     assert list(written.inputs) == ["input", "lengths", "timespans"]
     lengths = np.arange(24) % 15 + 1
+    spans[::3, 0], spans[1::3, 0] = 0, np.nan  # unknown before the first sample
     short, gaps = ([own[:n] for own, n in zip(part, lengths, strict=True)] for part in (X, spans))
     want = regressor.predict(short, timespans=gaps)
     assert_near(ran(tmp_path / "model.onnx", input=X, lengths=lengths, timespans=spans)["prediction"], want)

@@ -3,6 +3,7 @@
 import csv
 import inspect
 import io
+import itertools
 import json
 import os
 import re
@@ -224,9 +225,17 @@ def test_a_series_is_forecast(cornn, tables):
     ],
 )
 def test_a_later_date_is_written_like_those_of_the_file(times, expected):
-    numbers, calendar = Table("x.csv", {"t": times}, None).times("t")
-    assert calendar is not None
-    assert calendar.format(2 * numbers[1] - numbers[0]) == expected
+    for sequences in (1, 2):  # each with these times
+        numbers, calendar = Table("x.csv", {"t": times * sequences}, None).times("t")
+        assert calendar is not None
+        assert calendar.format(2 * numbers[1] - numbers[0]) == expected
+
+
+def test_the_summary_of_several_series_in_an_array(cornn, tmp_path):
+    np.savez(tmp_path / "four.npz", X=np.arange(120.0).reshape(4, 30, 1) % 7)
+    out = cornn("fit", "four.npz", "--horizon", "2", "--dry-run")[1]
+    assert re.search(r"sequences:? +4", out)
+    assert "one series" not in out
 
 
 def test_a_column_without_values_in_the_test_part(cornn, tables):
@@ -387,7 +396,7 @@ def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
     before = sorted(tables.iterdir())
     code, out, _ = cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "--dry-run")
     assert code == 0
-    assert "feature signal" in out
+    assert "values of signal" in out
     code, _, err = cornn("fit", "series.csv", "--task", "forecast", "--target", "nothing", "--dry-run")
     assert code == 2
     assert "series.csv has no values 'nothing' to forecast: the values are day, sales, price" in err
@@ -660,6 +669,15 @@ def test_groups_are_never_split(tables):
     assert training | test == {f"g{k}" for k in range(8)}
     assert not training & test
     assert len(test) in (1, 2)
+    names = ["id", *(f"t{k}" for k in range(STEPS)), "kind"]
+    for sizes, seed in itertools.product(((1, 1, 38), (19, 20, 1)), range(5)):
+        own = np.repeat(["a", "b", "c"], sizes)
+        write_csv(tables / "few.csv", names, [[who, *row[1:]] for who, row in zip(own, rows, strict=True)])
+        plan = plan_fit(tables / "few.csv", FitOptions(target="kind", group="id", seed=seed))
+        assert len(set(plan.splits.training.groups)) == 2
+    write_csv(tables / "few.csv", names, [["ab"[k % 2], *row[1:]] for k, row in enumerate(rows)])
+    with pytest.raises(ValueError, match="has 2 groups, but needs two for training and one for the test: provide at"):
+        plan_fit(tables / "few.csv", FitOptions(target="kind", group="id"))
     sentence = r"`group` keeps the sequences of a group out of the test split, .* use `ignore=\['person'\]` instead"
     with pytest.raises(ValueError, match=sentence):
         plan_fit(tables / "groups.csv", FitOptions(group="person", task="forecast"))
@@ -736,6 +754,18 @@ def test_errors_of_forecasts_name_the_column(cornn, tmp_path, method):
     code, _, err = cornn(*arguments, "--target", "wind", "--quiet")
     assert code == 2
     assert re.search(r"no training sequence has .* of wind", err)
+
+
+def test_a_network_without_values_to_compare_it_with(tables):
+    from cornn.fitting import fit_file
+
+    rows = [[who, day, day % 7 if day in (3, 4) else "", day % 5] for who in "ab" for day in range(40)]
+    write_csv(tables / "sparse.csv", ["who", "day", "wind", "rain"], rows)
+    settings = {"method": "network", "epochs": 1}
+    with pytest.raises(ValueError, match="no values are left to test the forecasts: use longer sequences"):
+        fit_file(
+            tables / "sparse.csv", id="who", time="day", target="wind", horizon=1, test_share=0.3, settings=settings
+        )
 
 
 def test_a_model_of_a_file_knows_its_columns(cornn, tmp_path):

@@ -94,6 +94,7 @@ def test_every_form_gives_the_same_sequences(tmp_path):
     (tmp_path / "data.ts").write_text(head + "\n".join(lines))
     data = same(read(tmp_path / "data.ts"))
     np.testing.assert_array_equal(data.labels(), LABELS)
+    assert data.features == ("feature 0", "feature 1")  # as errors of the estimators name them
 
 
 def test_a_parquet_file_keeps_the_levels_of_its_index(tmp_path):
@@ -424,6 +425,9 @@ def test_the_only_column_of_dates_is_the_time(tmp_path):
         assert found.layout.time == "date"
         assert found.sequences[0].values.ravel().tolist() == [1, 2, 3]
         assert np.diff(found.sequences[0].times).tolist() == [2 * 86400, 86400]
+    path.write_text("who,v,date\np,2,2020-01-03\np,1,2020-01-01\nq,3,2020-01-01\n")
+    found = read(path, Layout(id="who"))
+    assert (found.layout.time, found.sequences[0].values[:, 0].tolist()) == ("date", [1, 2])
     # Numbers are values, also if they look like dates.
     path.write_text("v,date\n1,20200101\n2,20200102\n")
     assert read(path, Layout(form="series")).layout.time is None
@@ -509,6 +513,7 @@ def test_arff(tmp_path):
     (tmp_path / "two.arff").write_text(head + "'1,2\\n5,6',u\n'3,4\\n7,8',v\n")
     data = read(tmp_path / "two.arff")
     assert data.sequences[0].values.tolist() == [[1, 5], [2, 6]]
+    assert data.features == ("feature 0", "feature 1")
     for wrong, sentence in ((head + "'1,2\\n5,6'\n", "1 cells, but there are 2 attributes"), (head, "no sequences")):
         (tmp_path / "wrong.arff").write_text(wrong)
         assert sentence in refused(tmp_path / "wrong.arff", Layout())
@@ -590,6 +595,11 @@ def test_an_index_of_dates_without_a_name(tmp_path):
         data = read(tmp_path / name, Layout(form="series"))
         assert data.features == ("v",)
         np.testing.assert_allclose(np.diff(data.sequences[0].times), 86400)
+    days = pandas.to_datetime(["2020-01-02", "2020-01-01", "2020-01-01", "2020-01-04"])
+    pandas.DataFrame({"who": ["p", "p", "q", "q"], "v": [2.0, 1, 3, 4]}, days).to_csv(tmp_path / "long.csv")
+    data = read(tmp_path / "long.csv", Layout(id="who"))
+    assert [own.values[:, 0].tolist() for own in data.sequences] == [[1, 2], [3, 4]]
+    assert [np.diff(own.times).tolist() for own in data.sequences] == [[86400], [3 * 86400]]
 
 
 def test_groups_are_read(tmp_path):
@@ -800,6 +810,10 @@ def test_decimal_commas_are_read_next_to_semicolons_and_tabs(tmp_path, delimiter
         Layout(id="w", ignore=("v",)),
     ):
         assert mixed in refused(path, layout)
+    path.write_text("\n".join(["id v g", "1,50 1,5 0,1", "1,50 2,5 0,1", "2,5 1 0,2"]).replace(" ", delimiter))
+    data = read(path, Layout(id="id", group="g"))
+    assert (data.ids, data.groups) == (["1,50", "2,5"], ["0,1", "0,2"])  # names stay as they are
+    np.testing.assert_array_equal(data.sequences[0].values[:, 0], [1.5, 2.5])
     path.write_text("\n".join(["id v", "1 1,5", "1 two"]).replace(" ", delimiter))
     assert "row 2 (line 3), column 'v': 'two' is not a number" in refused(path, Layout(id="id"))
     path.write_text("\n".join(["0,5 1,5 2,5 kind", "1,5 0,2 1 x"]).replace(" ", delimiter))
@@ -818,6 +832,14 @@ def test_decimal_commas_of_the_ucr_archive(tmp_path):
         path.write_text(lines)
         error = refused(path, Layout())
         assert f"commas in row {first} (line {first}), and decimal points in row {second} (line {second})" in error
+
+
+def test_the_prefix_of_numbered_steps_is_not_the_name_of_a_column(tmp_path):
+    (tmp_path / "a.csv").write_text("t0,t1,t2,y\n1,2,3,0\n3,4,5,1\n")
+    layout = read(tmp_path / "a.csv", Layout(target=("y",))).layout
+    (tmp_path / "b.csv").write_text("id,t,v\na,0,1\na,1,2\n")
+    with pytest.raises(ValueError, match="has no columns t_0, t_1"):
+        read(tmp_path / "b.csv", layout, require_target=False)
 
 
 def test_a_fit_and_its_predictions_read_decimal_commas(tmp_path):

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.engine.bank import Sequences
-from cornn.estimators.preparation import mean_and_scale
+from cornn.estimators.preparation import fill_missing, mean_and_scale
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
+from cornn.estimators.times import complete_spans
 
-__all__ = ["CAUSAL", "LONGEST", "SCALINGS", "BankInputs", "RunningInputs", "View", "complete_spans", "fit_inputs"]
+__all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 
 SCALINGS = ("set", "running", "sequence")
 """By the training set; by the samples of the sequence so far; by the whole sequence."""
@@ -22,7 +23,6 @@ PRIOR_STEPS = 10  # weight of the training set's mean and scale in those of the 
 CONSTANT = 1e-6  # a sequence that varies less than this share of the training set's scale counts as constant
 LARGEST = 1e6  # of a scaled value; tanh is long saturated there
 FARTHEST = 1e100  # of a standardised value, so that squares are finite
-LONGEST = 1e9  # steps of a gap; longer ones count as this many: their squares are finite, and the C code needs 32 bits
 EVEN = 1e-6  # relative deviation up to which times count as evenly spaced
 
 View = tuple[str, bool]
@@ -39,8 +39,7 @@ class BankInputs:
         mean: Mean of each feature, shape `(features)`.
         scale: Standard deviation of each feature.
         step: Root mean square of the differences of each feature.
-        unit: Median time between samples, which counts as one step; None if there are no times. A time that is unknown,
-            or 0 before the first sample, counts as one step too; one of more than `LONGEST` steps counts as so many.
+        unit: Median time between samples, which counts as one step; None if there are no times. See `complete_spans`.
         views: The views, in the order of the channels.
     """
 
@@ -66,7 +65,7 @@ class BankInputs:
         raw = np.concatenate([sequence.values for sequence in sequences])
         begins = np.repeat(starts[:-1], np.diff(starts))
         spans = self._spans(sequences)
-        values = np.clip((_fill(raw, begins, self.mean) - self.mean) / self.scale, -FARTHEST, FARTHEST)
+        values = np.clip((fill_missing(raw, self.mean, begins) - self.mean) / self.scale, -FARTHEST, FARTHEST)
         steps = _differences(values, begins, spans) * (self.scale / self.step)
         parts = []
         for scaling, differences in self.views:
@@ -86,27 +85,8 @@ class BankInputs:
         return complete_spans(spans, begins)
 
 
-def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool) -> NDArray[np.float64]:
-    """Return times in steps: 1 where they are unknown, or 0 before a first sample, and at most `LONGEST`.
-
-    Args:
-        spans: Times before samples, in steps.
-        begins: Which samples are the first of their sequence.
-    """
-    return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, np.minimum(spans, LONGEST))
-
-
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
     return np.r_[0, np.cumsum([len(sequence.values) for sequence in sequences])].astype(np.int64)
-
-
-def _fill(values: NDArray[np.float64], begins: NDArray[np.int64], before: NDArray) -> NDArray[np.float64]:
-    """Replace missing values by the last known value of the sequence, or by `before` if there is none."""
-    missing = np.isnan(values)
-    if not missing.any():
-        return values
-    last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))[:, None]), 0)
-    return np.where(last < begins[:, None], before, np.take_along_axis(values, np.maximum(last, 0), 0))
 
 
 def _differences(values: NDArray, begins: NDArray[np.int64], spans: NDArray | None) -> NDArray[np.float64]:
@@ -165,7 +145,7 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
         later = later[later > 0]
         unit = float(np.median(later)) if len(later) else 1.0
         spans = complete_spans(gaps / unit, False)
-    steps = _differences(_fill(raw, begins, mean), begins, spans)
+    steps = _differences(fill_missing(raw, mean, begins), begins, spans)
     step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]
     if differences:

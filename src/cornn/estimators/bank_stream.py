@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from cornn.engine.bank import Memory, Sequences, pool
-from cornn.estimators.bank_inputs import RunningInputs, complete_spans
+from cornn.estimators.bank_inputs import RunningInputs
 from cornn.estimators.bank_model import BankModel
-from cornn.estimators.times import scale_timespan
+from cornn.estimators.times import complete_spans, scale_timespan
 from cornn.streaming import check_not_negative, unpack_state
 
 __all__ = ["BankStream"]

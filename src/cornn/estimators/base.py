@@ -15,7 +15,7 @@ from cornn._arguments import choose
 from cornn._checked import convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
-from cornn.estimators.frames import is_frame, name_target, read_target
+from cornn.estimators.frames import name_target, read_target
 from cornn.estimators.network import Loss, NetworkSpec, Schedule, resolve_constants, train
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.output import OutputSpec
@@ -26,6 +26,7 @@ from cornn.estimators.rows import ValidationSampler, default_batch_size, split_r
 from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
 from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import check_settings, get_network_setting
+from cornn.estimators.values import is_frame
 
 __all__ = [
     "Estimator",

@@ -1,7 +1,8 @@
 """Missing targets for the method "network" of `CoRNNForecaster`: forecasts start after known values.
 
-Targets that are missing right before an origin are forecast first, from those before, as with the method "pool".
-Other missing values are replaced by the preparation of the network, in training and in predictions.
+Targets that are missing right before an origin are forecast first, from those before, as with the method "pool"; steps
+without a sample count like steps without values. Other missing values are replaced by the preparation of the network,
+in training and in predictions.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,8 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.series import SequenceData
+from cornn.forecasting.series import check_length, spread_out
 
-__all__ = ["count_to_known", "fill_ends", "find_groups", "find_start", "find_stop", "take"]
+__all__ = [
+    "count_to_known",
+    "fill_ends",
+    "find_groups",
+    "find_start",
+    "find_stop",
+    "insert_steps",
+    "place_samples",
+    "take",
+]
 
 Forecast = Callable[[list[SequenceData]], NDArray[np.float64]]
 """Function of sequences -> forecasts after their ends, shape (sequences, horizon, targets)."""
@@ -44,6 +55,29 @@ def find_start(lasts: NDArray[np.int_], end: int) -> int:
         end: Number of steps.
     """
     return int(lasts[lasts > 0].min(initial=end))
+
+
+def place_samples(sequence: SequenceData, start: int, unit: float | None) -> NDArray[np.int_]:
+    """Return the step of every sample, shape (time,): one each at first, by the times after the first `start` samples.
+
+    Args:
+        sequence: The sequence.
+        start: Number of samples after which steps without a sample count, at least 1.
+        unit: Time of one step; None without times.
+    """
+    counts = np.ones(len(sequence.values))
+    if sequence.gaps is not None and unit is not None:
+        counts[start:] = np.maximum(np.round(sequence.gaps[start:] / unit), 1)
+        check_length(float(counts.sum()), len(counts), unit)
+    return np.cumsum(counts).astype(int) - 1
+
+
+def insert_steps(sequence: SequenceData, places: NDArray[np.int_]) -> SequenceData:
+    """Insert rows without values at the steps without a sample; `places` is from `place_samples`."""
+    if sequence.gaps is None:
+        return sequence
+    counts = np.diff(places, prepend=-1)
+    return SequenceData(spread_out(sequence.values, places), np.repeat(sequence.gaps / counts, counts))
 
 
 def find_stop(lasts: NDArray[np.int_], start: int, horizon: int, end: int) -> int:

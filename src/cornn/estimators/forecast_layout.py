@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn.estimators.frames import is_frame, select_columns
+from cornn.estimators.frames import select_columns
 from cornn.estimators.series import SequenceData
-from cornn.estimators.values import to_float_array
+from cornn.estimators.values import is_frame, to_float_array
 from cornn.forecasting import History
 from cornn.forecasting.series import regular_steps, spread_out
 

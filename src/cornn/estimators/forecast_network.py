@@ -12,7 +12,15 @@ from torch import Tensor
 
 from cornn._machine import resolve_device
 from cornn.estimators.base import Estimator, uniform_sampler
-from cornn.estimators.forecast_gaps import count_to_known, fill_ends, find_groups, find_start, take
+from cornn.estimators.forecast_gaps import (
+    count_to_known,
+    fill_ends,
+    find_groups,
+    find_start,
+    insert_steps,
+    place_samples,
+    take,
+)
 from cornn.estimators.forecast_layout import describe_end, name_feature, put_on_grid
 from cornn.estimators.forecast_network_stream import NetworkForecastStream
 from cornn.estimators.forecast_pool import choose_unit
@@ -67,14 +75,17 @@ class NetworkForecasts:
         """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
         if future is not None:
             raise ValueError("future is only for method='pool' with known_future: omit it")
+        whole = []
         for number, sequence in enumerate(sequences):
             check_known(sequence, f"sequence {number}")
             lasts = count_to_known(sequence.values[:, self.targets])[-1]
-            missing = np.where(lasts > 0, len(sequence.values) - lasts, 0)
+            places = place_samples(sequence, find_start(lasts, len(sequence.values)), self.network.preparation.unit)
+            missing = np.where(lasts > 0, places[-1] - places[lasts - 1], 0)
             if missing.max() > MAX_HORIZONS * self.horizon:
                 name = name_feature(self.targets[int(missing.argmax())], self.names)
                 raise describe_end(int(missing.max()), name, number)
-        return self._forecast(fill_ends(sequences, self.targets, self.horizon, self._forecast))
+            whole.append(insert_steps(sequence, places))
+        return self._forecast(fill_ends(whole, self.targets, self.horizon, self._forecast))
 
     def _forecast(self, sequences: Sequence[SequenceData]) -> NDArray[np.float64]:
         """Forecast from the last step of each sequence, shape (sequences, horizon, targets)."""
@@ -118,15 +129,17 @@ class NetworkForecasts:
         """
         parts, kept = [], []
         for first, end in groups:
-            most = min(end, find_start(lasts[first - 1], first) + MAX_HORIZONS * self.horizon)
+            start = find_start(lasts[first - 1], first)
+            places = place_samples(take(sequence, end), start, self.network.preparation.unit)
+            most = int(np.searchsorted(places, start + MAX_HORIZONS * self.horizon))
             forecasts[max(most, first - 1) : end] = np.nan
             if first <= most:
-                parts.append(take(sequence, most))
-                kept.append(slice(first - 1, most))
+                parts.append(insert_steps(take(sequence, most), places[:most]))
+                kept.append((slice(first - 1, most), places[first - 1 : most]))
         if parts:
             filled = fill_ends(parts, self.targets, self.horizon, self._forecast)
-            for ahead, steps in zip(self._forecast_every(filled), kept, strict=True):
-                forecasts[steps] = ahead[steps]
+            for ahead, (samples, steps) in zip(self._forecast_every(filled), kept, strict=True):
+                forecasts[samples] = ahead[steps]
 
     def stream(self) -> PredictionStream:
         """Open a stream that forecasts after each sample."""
@@ -247,7 +260,7 @@ class NetworkForecaster(Estimator):
             return
         ahead, column = (int(number) for number in never.nonzero()[0])
         feature = self.targets_[column]
-        name = self.columns_[feature] if self.columns_ else f"feature {feature}"
+        name = name_feature(feature, tuple(self.columns_ or ()))
         if ahead == 0:
             remedy = "pass longer sequences with values of it, or remove it from targets"
         else:
@@ -272,8 +285,9 @@ class NetworkForecaster(Estimator):
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
                 there = ", ".join(names) or f"0 to {features - 1}"
                 raise ValueError(f"{setting} contains {name!r}, which is not a feature: the features are {there}")
-        if len(set(resolved)) < len(resolved):
-            raise ValueError(f"{setting} contains a feature twice: {given!r}")
+        twice = next((name for place, name in enumerate(resolved) if name in resolved[:place]), None)
+        if twice is not None:
+            raise ValueError(f"{setting} contains {name_feature(twice, tuple(names))} twice: name it once")
         return [int(number) for number in resolved]
 
     @property

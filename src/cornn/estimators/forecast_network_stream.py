@@ -51,10 +51,10 @@ class NetworkForecastStream(PredictionStream):
             self._lasts[:] = self.stream.steps
             self._rows.clear()
             return forecast
-        base = self._base if self._rows else self.stream.state()
+        base, steps = self._base if self._rows else self.stream.state(), self._count_steps(timespan)
         forecast = super().__call__(sample, timespan)
         self._base = base
-        self._rows.append((values, self._factor(timespan)))
+        self._rows.append((values, steps))
         self._lasts[~missing] = self.stream.steps
         start = find_start(self._lasts, self.stream.steps)
         if start == self.stream.steps:
@@ -70,7 +70,7 @@ class NetworkForecastStream(PredictionStream):
 
     def _forget(self) -> None:
         self._lasts = np.full(len(self._targets), self.stream.steps)
-        self._rows: list[tuple[NDArray[np.float64], float]] = []
+        self._rows: list[tuple[NDArray[np.float64], float]] = []  # samples, and the steps since the one before
         self._base = self.stream.state()
 
     def _drop_rows(self, start: int) -> None:
@@ -79,32 +79,39 @@ class NetworkForecastStream(PredictionStream):
         if drop <= 0:
             return
         self._ahead.restore(self._base)
-        for values, factor in self._rows[:drop]:
-            self._ahead(values, factor)
+        for values, steps in self._rows[:drop]:
+            self._ahead(values, self._limit(steps))
         self._rows, self._base = self._rows[drop:], self._ahead.state()
 
     def _forecast(self, start: int) -> NDArray[np.float64]:
-        """Forecast targets that are missing since the first `start` steps, and then what follows."""
-        stream, first, end = self._ahead, start, self.stream.steps
+        """Forecast targets that are missing since the first `start` samples, and then what follows."""
+        stream, first = self._ahead, start
+        counts = [max(1, round(steps)) for _, steps in self._rows]
+        places = start + np.cumsum([0, *counts])
+        end = places[-1]
         if end - start > MAX_HORIZONS * self._horizon:
             return np.full((self._horizon, len(self._targets)), np.nan)
+        rows = []  # one per step; steps without a sample have no values
+        for (values, steps), count in zip(self._rows, counts, strict=True):
+            rows += [(np.full_like(values, np.nan), steps / count)] * (count - 1) + [(values, steps / count)]
+        lasts = np.where(self._lasts > start, places[np.maximum(self._lasts - start, 0)], self._lasts)
         stream.restore(self._base)
         forecast = self._finish(stream.answer, stream)
         while start < end:
-            stop = find_stop(self._lasts, start, self._horizon, end)
+            stop = find_stop(lasts, start, self._horizon, end)
             for step in range(start, stop):
-                values, factor = self._rows[step - first]
+                values, steps = rows[step - first]
                 values = values.copy()
-                for column in np.flatnonzero((self._lasts > 0) & (self._lasts <= start)):
+                for column in np.flatnonzero((lasts > 0) & (lasts <= start)):
                     values[self._targets[column]] = forecast[step - start, column]
-                stream(values, factor)
+                stream(values, self._limit(steps))
             start, forecast = stop, self._finish(stream.answer, stream)
         return forecast
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, for `restore`."""
         base = {f"base.{name}": value for name, value in self._base.items()}
-        rows = np.array([[factor, *values] for values, factor in self._rows])
+        rows = np.array([[steps, *values] for values, steps in self._rows])
         state = {"lasts": self._lasts.astype(np.int64)}
         return save(self.stream.state() | state | (base | {"rows": rows} if len(rows) else {}))
 

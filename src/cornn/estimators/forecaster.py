@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._arguments import to_names
 from cornn._checked import convert
 from cornn.estimators.base import NETWORK_ATTRIBUTES
+from cornn.estimators.dated_index import check_future_dates, find_gap
 from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
 from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
-from cornn.estimators.frames import check_future_dates, find_gap
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
@@ -189,7 +189,7 @@ class CoRNNForecaster(NetworkForecaster):
             frame.
         """
         sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future)
+        check_future_dates(X, future, self.unit_ or self.date_gap_)
         return self._flatten(X, self._fitted.predict(sequences, future))
 
     def predict_quantiles(
@@ -213,7 +213,7 @@ class CoRNNForecaster(NetworkForecaster):
         if not several or not all(0 < level < 1 for level in several):
             raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
         sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future)
+        check_future_dates(X, future, self.unit_ or self.date_gap_)
         forecasts = self._fitted.predict_quantiles(sequences, future, several)
         quantiles = np.stack([self._flatten(X, part) for part in forecasts])
         return quantiles if np.ndim(levels) else quantiles[0]
@@ -237,7 +237,7 @@ class CoRNNForecaster(NetworkForecaster):
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
         sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future)
+        check_future_dates(X, future, self.unit_ or self.date_gap_)
         low, high = self._fitted.predict_interval(sequences, future, level)
         return self._flatten(X, low), self._flatten(X, high)
 

@@ -1,50 +1,37 @@
-"""Read DataFrames whose columns are features: in long form, with an index of dates, or one per sequence."""
+"""Read DataFrames: the names of features and steps, long form, and targets."""
 
 import contextlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn.estimators.dated_index import is_dated
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
 from cornn.estimators.times import (
     add_zones,
     check_not_months,
     compute_gaps,
-    is_date,
-    is_only_date,
     parse_compact_dates,
     parse_date,
     parse_dates,
 )
-from cornn.estimators.values import format_value, read_labels, to_float_array
+from cornn.estimators.values import format_value, is_frame, read_labels, to_float_array
 
 __all__ = [
     "Columns",
-    "are_even",
-    "check_future_dates",
-    "find_gap",
     "find_names",
     "find_steps",
     "flatten_index",
     "group_rows",
-    "index_gaps",
-    "index_times",
-    "is_dated",
-    "is_frame",
     "name_target",
-    "read_date_gaps",
     "read_long",
     "read_target",
     "select_columns",
     "sequence_ids",
     "split_rows",
 ]
-
-
-LONGEST_EVEN = 27 * 86400  # seconds between evenly spaced dates that are not read one by one
 
 
 class Columns(NamedTuple):
@@ -58,128 +45,12 @@ class Columns(NamedTuple):
     single: bool = False  # for forecasts: one series by itself is a valid X, and series without any value are skipped
 
 
-def is_frame(X: Any) -> bool:
-    """Return whether X is a table with named columns: a pandas DataFrame or similar."""
-    return hasattr(X, "columns") and hasattr(X, "__getitem__")
-
-
 def name_target(y: Any, X: Any) -> Any:
     """Return the name of y if it is a column of X: y itself, or that of `X["name"]`; None if it is none."""
     if isinstance(y, str):
         return y
     column = is_frame(X) and hasattr(y, "loc") and hasattr(y, "name")
     return y.name if column and y.name in X.columns and y.index.equals(X.index) else None
-
-
-def is_dated(X: Any) -> bool:
-    """Return whether X has an index of dates, periods or durations."""
-    index = getattr(X, "index", None)
-    return getattr(getattr(index, "dtype", None), "kind", None) in ("M", "m") or hasattr(index, "to_timestamp")
-
-
-def index_times(index: Any) -> NDArray | None:
-    """Return the times of a pandas index of dates, periods or durations; None if they are evenly spaced."""
-    gaps = index_gaps(index)
-    return None if len(gaps) > 1 and are_even(gaps) else np.concatenate([[0.0], np.cumsum(gaps[1:])])
-
-
-def index_gaps(index: Any, where: str = "the index of X") -> NDArray[np.float64]:
-    """Return the time before each date, period or duration of a pandas index, in seconds; NaN for the first."""
-    index = index.to_timestamp() if hasattr(index, "to_timestamp") else index
-    if index.hasnans:
-        row = int(np.argmax(index.isna()))
-        raise ValueError(f"{where} has no date in row {row}: fill it in, or remove the row")
-    if index.dtype.kind == "m":
-        return compute_gaps(index.total_seconds().to_numpy(), where, index.astype(object))
-    # Reading dates one by one is slow. Up to there, evenly spaced dates cannot be months.
-    if len(index) > 1 and 0 < (index[1] - index[0]).total_seconds() <= LONGEST_EVEN:
-        gaps = np.diff((index - index[0]).total_seconds(), prepend=np.nan)
-        if are_even(gaps):
-            return gaps
-    return compute_gaps(parse_dates([time.to_pydatetime() for time in index]), where, index)
-
-
-def are_even(gaps: NDArray[np.float64]) -> bool:
-    """Return whether samples are evenly spaced, given the time before each of them."""
-    return len(gaps) < 3 or np.allclose(gaps[1:], gaps[1], rtol=1e-6)
-
-
-def read_date_gaps(X: Any) -> list[NDArray[np.float64] | None]:
-    """Return the time before each sample of each sequence of a list by its index of dates, or of texts, in seconds.
-
-    Args:
-        X: A list of sequences. One series by itself counts as a list of one.
-
-    Returns:
-        One entry per sequence, None for one without dates; an empty list if X is neither.
-    """
-    if is_dated(X):
-        return [index_gaps(X.index)]
-    gaps = []
-    for number, item in enumerate(X) if isinstance(X, list | tuple) else ():
-        part: Any = item
-        if isinstance(item, Series):
-            part = item.values if item.times is None else None
-        where = f"the index of sequence {number}"
-        gaps.append(_read_item_gaps(part.index, where) if is_dated(part) else _read_text_gaps(part, where))
-    return gaps
-
-
-def _read_text_gaps(part: Any, where: str) -> NDArray[np.float64] | None:
-    """Return the time before each sample of a pandas object whose index consists of dates as text, or None."""
-    index: Any = getattr(part, "index", None)
-    if getattr(getattr(index, "dtype", None), "kind", None) not in ("O", "U"):
-        return None
-    cells = index.tolist()
-    dated = [is_only_date(cell) for cell in cells]
-    advice = "or drop it with reset_index(drop=True) if the rows are evenly spaced"
-    if not any(dated):
-        if cells and all(isinstance(cell, str) and is_date(cell) for cell in cells):
-            raise ValueError(
-                f"{where} contains texts such as {cells[0]!r}, which may be dates or numbers: convert it with "
-                f"pandas.to_datetime, {advice}"
-            )
-        return None
-    if not all(dated):
-        row, first = dated.index(False), dated.index(True)
-        raise ValueError(
-            f"{where} has {str(cells[row])!r} in row {row}, which is not a date like {str(cells[first])!r} in row "
-            f"{first}: correct it, {advice}"
-        )
-    dates = add_zones([parse_date(cell) for cell in cells], cells, lambda row: f"{where}, row {row}")
-    gaps = compute_gaps(parse_dates(dates), where, cells)
-    return gaps if are_even(gaps) else _prefer_local(gaps, dates)
-
-
-def _read_item_gaps(index: Any, where: str) -> NDArray[np.float64]:
-    gaps = index_gaps(index, where)
-    if getattr(index, "tz", None) is None or are_even(gaps):
-        return gaps
-    return _prefer_local(gaps, [time.to_pydatetime() for time in index])
-
-
-def _prefer_local(gaps: NDArray[np.float64], dates: Sequence[datetime]) -> NDArray[np.float64]:
-    """Return the gaps between local dates if they are even, as those of days when the clocks change; else the gaps."""
-    local = np.diff(parse_dates([moment.replace(tzinfo=UTC) for moment in dates]), prepend=np.nan)
-    return local if are_even(local) else gaps
-
-
-def check_future_dates(X: Any, future: Any) -> None:
-    """Check that the dates of covariates, if they and X have some, increase and come after X."""
-    several = all(isinstance(argument, list | tuple) for argument in (X, future))
-    for series, ahead in zip(X, future, strict=False) if several else [(X, future)]:
-        if not is_dated(series) or not is_dated(ahead) or not len(ahead) or not len(series):
-            continue
-        index_gaps(ahead.index, "the index of future")
-        last, first = series.index[-1], ahead.index[0]
-        durations = [part.index.dtype.kind == "m" for part in (series, ahead)]
-        if not any(durations):
-            given = (last, first)
-            last, first = add_zones([parse_date(time) for time in given], given, lambda _: "the index of future")
-        elif not all(durations):
-            continue
-        if first <= last:
-            raise ValueError(f"future starts at {first}, but X ends at {last}: pass the rows of the steps after X")
 
 
 def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
@@ -201,19 +72,6 @@ def flatten_index(X: Any, columns: Columns) -> tuple[Any, Columns]:
         frame[names[1]] = X.index.get_level_values(1).to_timestamp()
     completed = columns._replace(id=columns.id or names[0], time=columns.time or names[1])
     return frame.drop(columns=[name for name in names if name not in (completed.id, completed.time)]), completed
-
-
-def find_gap(X: Any) -> float | None:
-    """Return the median time between the samples of X in seconds, by its index of dates or periods.
-
-    Args:
-        X: One series by itself, or a list of series.
-
-    Returns:
-        The time; None without dates, or if it differs from series to series.
-    """
-    medians = [np.median(gaps[1:]) for gaps in read_date_gaps(X) if gaps is not None and len(gaps) > 1]
-    return float(medians[0]) if medians and np.allclose(medians, medians[0], rtol=1e-6) else None
 
 
 def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[Any] | None:

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from cornn.estimators.preparation import Preparation
-from cornn.estimators.times import scale_timespan
+from cornn.estimators.times import complete_spans, scale_timespan
 from cornn.streaming import Stream
 
 __all__ = ["PredictionStream"]
@@ -40,7 +40,7 @@ class PredictionStream:
         Returns:
             The prediction for the sequence up to this sample.
         """
-        answer = self.stream(sample, self._factor(timespan))
+        answer = self.stream(sample, self._limit(self._count_steps(timespan)))
         if not math.isfinite(sum(answer.tolist())):
             raise ValueError(
                 "the network's output is not finite: a sample is too far from the training data, or the weights are "
@@ -48,12 +48,16 @@ class PredictionStream:
             )
         return self._finish(answer, self.stream)
 
-    def _factor(self, timespan: float | None) -> float:
-        """Return the factor on dt."""
+    def _count_steps(self, timespan: float | None) -> float:
+        """Return the time since the previous sample in steps."""
         if timespan is None:
             return 1.0
-        steps = float(scale_timespan(timespan, self._preparation.unit))
-        return 1.0 if math.isnan(steps) else min(steps, self._preparation.longest)
+        steps = scale_timespan(timespan, self._preparation.unit)
+        return float(complete_spans(steps, not self.stream.steps))
+
+    def _limit(self, steps: float) -> float:
+        """Return the factor on dt of a step."""
+        return min(steps, self._preparation.longest)
 
     def reset(self) -> None:
         """Start a new sequence."""

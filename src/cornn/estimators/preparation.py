@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
+from cornn.estimators.times import complete_spans
 from cornn.streaming import Scaling
 
 __all__ = ["PaddedBatch", "Preparation", "fill_missing", "fit_preparation", "mean_and_scale"]
@@ -79,20 +80,28 @@ class Preparation:
             if self.masked:
                 input[:length, number, size:] = np.isnan(sequence.values)
             if spans is not None:
-                factors = np.minimum(np.asarray(sequence.gaps) / self.unit, self.longest)
-                spans[:length, number] = np.where(np.isnan(factors), 1.0, factors)
+                steps = complete_spans(np.asarray(sequence.gaps) / self.unit, np.arange(length) == 0)
+                spans[:length, number] = np.minimum(steps, self.longest)
         return PaddedBatch(
             torch.from_numpy(input), torch.tensor(lengths), None if spans is None else torch.from_numpy(spans)
         )
 
 
-def fill_missing(values: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replace missing values (time, values) by the last known value, or by `before` if there is none."""
+def fill_missing(
+    values: NDArray[np.float64], before: NDArray[np.float64], begins: NDArray[np.int64] | int = 0
+) -> NDArray[np.float64]:
+    """Replace missing values (time, values) by the last known value, or by `before` if there is none.
+
+    Args:
+        values: The values of one sequence, or of several one after the other.
+        before: The value of each feature before the first known one.
+        begins: For each step the first step of its sequence.
+    """
     missing = np.isnan(values)
     if not missing.any():
         return values
     last = np.maximum.accumulate(np.where(missing, -1, np.arange(len(values))[:, None]), 0)
-    return np.where(last < 0, before, np.take_along_axis(values, np.maximum(last, 0), 0))
+    return np.where(last < np.reshape(begins, (-1, 1)), before, np.take_along_axis(values, np.maximum(last, 0), 0))
 
 
 def mean_and_scale(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

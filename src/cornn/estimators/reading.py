@@ -8,18 +8,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
-from cornn.estimators.frames import (
-    Columns,
-    find_names,
-    find_steps,
-    flatten_index,
-    is_dated,
-    is_frame,
-    read_date_gaps,
-    sequence_ids,
-)
+from cornn.estimators.dated_index import is_dated, read_date_gaps
+from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, sequence_ids
 from cornn.estimators.sequences import read_sequences
 from cornn.estimators.series import SequenceData
+from cornn.estimators.values import is_frame
 
 __all__ = ["SequenceReader"]
 

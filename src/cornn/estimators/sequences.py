@@ -6,19 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from cornn.estimators.frames import (
-    Columns,
-    are_even,
-    index_times,
-    is_dated,
-    is_frame,
-    read_date_gaps,
-    read_long,
-    select_columns,
-)
+from cornn.estimators.dated_index import are_even, index_times, is_dated, read_date_gaps
+from cornn.estimators.frames import Columns, read_long, select_columns
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
 from cornn.estimators.times import compute_gaps, read_gaps
-from cornn.estimators.values import is_missing, to_array, to_float_array
+from cornn.estimators.values import is_frame, is_missing, to_array, to_float_array
 from cornn.estimators.wide_frames import check_index, check_order, check_rows, check_same_order
 
 __all__ = ["check_as_trained", "is_single", "read_sequences"]
@@ -32,8 +24,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
 
     Args:
         X: An array (sequences, time, features) or (sequences, time), a list of arrays, `Series` or pandas objects, or a
-            DataFrame. Dates in the index of pandas objects are times if those of any sequence are not evenly spaced;
-            in a list they may be texts.
+            DataFrame. Dates or floats in the index of pandas objects are times if those of any sequence are not evenly
+            spaced; in a list dates may be texts.
         columns: Columns of DataFrames, and the order of axes.
         timespans: Times since the previous sample, in the layout of X without features, or (time,) for all sequences.
         warn: Whether to warn if a three-dimensional array has fewer steps than features.

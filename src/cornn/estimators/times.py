@@ -13,10 +13,12 @@ from cornn.estimators.series import SequenceData
 from cornn.estimators.values import parse_number, to_float_array
 
 __all__ = [
+    "LONGEST",
     "MONTH",
     "add_zones",
     "are_last_days",
     "check_not_months",
+    "complete_spans",
     "compute_gaps",
     "count_months",
     "find_dotted_format",
@@ -32,6 +34,7 @@ __all__ = [
 
 MONTH = 365.2425 / 12 * 86400
 """Seconds of a mean month."""
+LONGEST = 1e9  # steps of a gap; longer ones count as this many: their squares are finite, and the C code needs 32 bits
 NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH_WORD = rf"({'|'.join(NAMES)})[a-z]*\.?"
 PATTERNS = (
@@ -159,12 +162,16 @@ def _are_integers(times: NDArray, digits: int) -> bool:
 
 
 def count_months(dates: Sequence[datetime]) -> NDArray[np.int_] | None:
-    """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others."""
+    """Return 12 * year + month of dates that are on the same day of each month, or on its last; None for others.
+
+    Several sequences may have the same dates.
+    """
     months = np.array([12 * date.year + date.month for date in dates])
     # Daylight saving time changes the time zone, not the local time.
     first = {date.replace(year=2000, month=1, day=1, tzinfo=None) for date in dates}
     same = len({date.day for date in dates}) == 1 or are_last_days(dates)
-    return months if len(dates) > 1 and len(first) == 1 and same and len(set(months.tolist())) == len(months) else None
+    count = len(set(months.tolist()))
+    return months if count > 1 and len(first) == 1 and same and count == len(set(dates)) else None
 
 
 def are_last_days(dates: Sequence[datetime]) -> bool:
@@ -185,6 +192,16 @@ def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
     if (values < 0).any() or np.isinf(values).any():
         raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
     return values / unit
+
+
+def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool) -> NDArray[np.float64]:
+    """Return times in steps: 1 where they are unknown, or 0 before a first sample, and at most `LONGEST`.
+
+    Args:
+        spans: Times before samples, in steps.
+        begins: Which samples are the first of their sequence.
+    """
+    return np.where(np.isnan(spans) | (begins & (spans == 0)), 1.0, np.minimum(spans, LONGEST))
 
 
 def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float64]:

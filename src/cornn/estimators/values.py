@@ -7,10 +7,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "format_value", "is_missing", "parse_number", "read_labels", "to_array", "to_float_array"]
+__all__ = [
+    "MISSING",
+    "format_value",
+    "is_frame",
+    "is_missing",
+    "parse_number",
+    "read_labels",
+    "to_array",
+    "to_float_array",
+]
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Spellings of a missing value in files, in lower case."""
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a table with named columns: a pandas DataFrame or similar."""
+    return hasattr(X, "columns") and hasattr(X, "__getitem__")
 
 
 def to_array(values: Any) -> NDArray:

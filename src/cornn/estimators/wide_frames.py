@@ -20,10 +20,11 @@ def check_rows(frame: Any) -> None:
     if rows <= columns:
         return
     check_index(frame)
-    if index is None or index.dtype.kind in "iu":
+    if index is None or index.dtype.kind in "iuf":
         raise ValueError(
             f"X is a DataFrame of shape {frame.shape} without dates: pass X.to_numpy()[None] for one series of length "
-            f"{rows} whose features are the columns, or X.to_numpy() for {rows} series of length {columns}"
+            f"{rows} whose features are the columns, or [Series(X, X.index)] if its index is the time, or X.to_numpy() "
+            f"for {rows} series of length {columns}"
         )
 
 

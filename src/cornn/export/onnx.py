@@ -150,7 +150,8 @@ def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dic
     if estimator is not None:
         from cornn.export.onnx_preprocess import add_preprocessing, add_time_factors
 
-        timing = add_time_factors(graph, estimator.preparation_, timing) if options.timespans else timing
+        if options.timespans:
+            timing = add_time_factors(graph, estimator.preparation_, timing, starts=not options.state)
         value, after["seen"] = add_preprocessing(graph, estimator.preparation_, value, state["seen"], timing)
     value = _add_module(graph, model.encoder, value)
     every = model.read == "every"

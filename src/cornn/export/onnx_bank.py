@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, LONGEST, PRIOR_STEPS, BankInputs, View
+from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS, BankInputs, View
 from cornn.estimators.bank_model import BankModel
+from cornn.estimators.times import LONGEST
 from cornn.export.bank import StepParts, decompose_steps, draw_sequences
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Port, Shape
+from cornn.export.onnx_preprocess import add_steps
 
 __all__ = ["LIMIT", "build_bank_graph", "check_bank"]
 
@@ -51,12 +53,7 @@ def build_bank_graph(estimator: Any) -> tuple[bytes, dict[str, Port], dict[str, 
 def _add_spans(graph: Graph, unit: float) -> str:
     """Add the durations of the steps in units of the usual one, (time, batch, 1) in float64; an unknown one is 1."""
     spans = graph("Cast", graph("Transpose", "timespans", perm=[1, 0]), to=DOUBLE)
-    steps = graph("Min", graph("Div", spans, graph.weight(np.float64(unit))), graph.weight(np.float64(LONGEST)))
-    zero, one = graph.weight(np.int64(0)), graph.weight(np.int64(1))
-    clock = graph("Range", zero, graph("Squeeze", graph("Shape", spans, start=0, end=1)), one)
-    first = graph("And", graph.unsqueeze(graph("Equal", clock, zero), 1), graph("Equal", spans, graph.weight(0.0)))
-    unknown = graph("Or", graph("IsNaN", spans), first)
-    return graph.unsqueeze(graph("Where", unknown, graph.weight(np.float64(1)), steps), 2)
+    return add_steps(graph, graph.unsqueeze(spans, 2), np.float64(unit), np.float64(LONGEST), starts=True)
 
 
 def _add_inputs(graph: Graph, inputs: BankInputs, spans: str | None) -> str:

@@ -11,7 +11,7 @@ from cornn.estimators.preparation import Preparation
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Shape
 from cornn.export.recurrent import Timing
 
-__all__ = ["OUTPUTS", "add_preprocessing", "add_time_factors"]
+__all__ = ["OUTPUTS", "add_preprocessing", "add_steps", "add_time_factors"]
 
 
 def add_preprocessing(
@@ -46,12 +46,32 @@ def add_preprocessing(
     return features, last
 
 
-def add_time_factors(graph: Graph, preparation: Preparation, timing: Timing) -> Timing:
-    """Convert times since the previous sample, in the unit of the training data, to factors on dt; NaN means 1."""
+def add_time_factors(graph: Graph, preparation: Preparation, timing: Timing, *, starts: bool) -> Timing:
+    """Convert times since the previous sample to factors on dt; `starts` as for `add_steps`."""
     assert timing.spans is not None
-    ratio = graph("Div", timing.spans, graph.weight(np.float32(preparation.unit or 1)))
-    ratio = graph("Min", ratio, graph.weight(np.float32(preparation.longest)))
-    return replace(timing, spans=graph("Where", graph("IsNaN", ratio), graph.weight(np.float32(1)), ratio))
+    unit, longest = np.float32(preparation.unit or 1), np.float32(preparation.longest)
+    return replace(timing, spans=add_steps(graph, timing.spans, unit, longest, starts=starts))
+
+
+def add_steps(graph: Graph, spans: str, unit: np.floating, longest: np.floating, *, starts: bool) -> str:
+    """Convert times since the previous sample, (time, batch, 1), to steps, like `complete_spans`.
+
+    Args:
+        graph: The graph.
+        spans: Name of the times.
+        unit: Time of one step, of the type of the times.
+        longest: Maximum number of steps, likewise.
+        starts: Whether the first sample starts a sequence, so that a time of 0 before it is unknown.
+    """
+    steps = graph("Min", graph("Div", spans, graph.weight(unit)), graph.weight(longest))
+    unknown = graph("IsNaN", spans)
+    if starts:
+        zero, one = graph.weight(np.int64(0)), graph.weight(np.int64(1))
+        clock = graph("Range", zero, graph("Squeeze", graph("Shape", spans, start=0, end=1)), one)
+        is_first = graph.unsqueeze(graph.unsqueeze(graph("Equal", clock, zero), 1), 2)
+        nothing = graph("Equal", spans, graph.weight(np.zeros_like(unit)))
+        unknown = graph("Or", unknown, graph("And", is_first, nothing))
+    return graph("Where", unknown, graph.weight(np.ones_like(unit)), steps)
 
 
 def _probabilities(graph: Graph, estimator: CoRNNClassifier, output: str, seen: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from cornn._arguments import Argument, ArgumentError, choose
+from cornn._counts import format_count
 from cornn._machine import resolve_device
 from cornn._random import generator
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
@@ -116,10 +117,13 @@ def split(
 def _split_groups(data: Dataset, groups: list, count: int, random: torch.Generator) -> Splits:
     """Split off whole groups, drawn at random, with about `count` sequences in all."""
     names = list(dict.fromkeys(groups))
-    if len(names) < 2:
-        return Splits(data, None, why="there is only one group")
+    if len(names) < 3:
+        problem = (
+            f"{data.source} has {format_count(len(names), 'group')}, but needs two for training and one for the test: "
+        )
+        raise ArgumentError(problem, "provide at least three, or omit ", Argument("group"))
     chosen: set[Any] = set()
-    for number in torch.randperm(len(names), generator=random).tolist()[:-1]:
+    for number in torch.randperm(len(names), generator=random).tolist()[:-2]:  # two are left for training
         rows = sum(group in chosen for group in groups)
         if chosen and abs(rows + groups.count(names[number]) - count) > abs(rows - count):
             break

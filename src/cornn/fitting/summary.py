@@ -35,7 +35,8 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
         Rows of (name, value).
     """
     lengths = np.array([len(series.values) for series in data.sequences])
-    form = FORMS.get(data.layout.form or "")
+    # An array may have several series.
+    form = None if data.layout.form == "series" and len(data) > 1 else FORMS.get(data.layout.form or "")
     rows = [
         ("file", data.source + (f", {form}" if form else "")),
         ("sequences", f"{len(data):,}" + _describe_split(splits)),
@@ -48,7 +49,7 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
             rows.append(("time between samples", _describe_gaps(gaps, data.calendar)))
     values = np.concatenate([series.values for series in data.sequences])
     for name, column in list(zip(data.features, values.T, strict=True))[:MAX_LISTED]:
-        rows.append((f"feature {name}" if name != "value" else "values", _describe_feature(column)))
+        rows.append((f"values of {name}" if name != "value" else "values", _describe_feature(column)))
     if len(data.features) > MAX_LISTED:
         rows.append(("features", f"{len(data.features)} in total; {np.isnan(values).mean():.2%} of the values missing"))
     return rows + _describe_target(data, task, named)

@@ -123,8 +123,10 @@ def compare_with_baselines(
         periods: Steps per season, for the rules. None: those of the model, or detected ones.
 
     Returns:
-        The scores, or None if no value is known there.
+        The scores, or None if no value is known there, or if there are no training series.
     """
+    if not training:
+        return None
     if periods is None:
         periods = model.pool.periods if model is not None else choose_periods([history.values for history in training])
     period = min(periods, default=1)

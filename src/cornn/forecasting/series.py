@@ -20,6 +20,8 @@ __all__ = [
 UNEVEN = 0.25  # of the median gap: distance from a whole number of steps from which a gap counts as uneven
 UNEVEN_SHARE = 0.05  # of uneven gaps, from which samples are put on a grid by their times
 FEW_STARTS = 10  # of a series with sparse values, below which forecasts of a backtest start after missing values too
+UNLIKE = 500  # ratio of the median gaps of a series and of the training data from which their units must differ
+FEW_GAPS = 3  # of a series, below which their median says little
 MAX_STEPS = 1_000_000  # of the grid of a series, unless the series has a tenth as many samples
 
 
@@ -104,6 +106,13 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
         Steps, shape (time,), the first 0.
     """
     steps = np.concatenate([[0.0], gaps[1:] / unit])
+    middle = float(np.median(steps[1:])) if len(gaps) > FEW_GAPS else 1.0
+    if not 1 / UNLIKE < middle < UNLIKE:
+        raise ValueError(
+            f"the median time between the {len(gaps):,} samples of a series is {middle * unit:g}, and that of the "
+            f"training data {unit:g}: give the times in the same unit (dates count in seconds); fit series that are "
+            "sampled so differently by themselves"
+        )
     check_length(float(steps.sum()), len(gaps), unit)
     rounded = np.round(steps)
     uneven = (np.abs(steps - rounded) > UNEVEN * np.maximum(rounded, 1)) | (rounded == 0)

@@ -13,11 +13,12 @@ import cornn
 from cornn._arguments import Argument, ArgumentError
 from cornn._atomic import write_errors, write_together
 from cornn.engine.bank import GROUP, Bank
-from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, LONGEST, PRIOR_STEPS
+from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
 from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
 from cornn.estimators.series import SequenceData
+from cornn.estimators.times import LONGEST
 from cornn.export.bank import decompose_steps, draw_sequences
 from cornn.export.c import host
 from cornn.export.c.float32 import emit_arithmetic

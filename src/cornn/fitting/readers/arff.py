@@ -8,7 +8,7 @@ import numpy as np
 
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.values import parse_number
-from cornn.fitting.readers.dataset import Dataset, Layout
+from cornn.fitting.readers.dataset import Dataset, Layout, name_features
 from cornn.fitting.readers.table import read_text
 
 __all__ = ["read_arff"]
@@ -58,8 +58,7 @@ def read_arff(path: Path, layout: Layout) -> Dataset:
             raise ValueError(f"{path}, {place} has another number of features than the first row")
     if not sequences:
         raise ValueError(f"{path} has no sequences: expected @attribute lines, then @data, then data")
-    count = sequences[0].values.shape[1]
-    features = ("value",) if count == 1 else tuple(f"dimension {number}" for number in range(count))
+    features = name_features(sequences[0].values.shape[1])
     ids = list(range(1, len(sequences) + 1))
     return Dataset(str(path), layout, features, sequences, ids, "row", target if column is not None else None, places)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import compute_gaps
-from cornn.fitting.readers.dataset import Dataset, Layout
+from cornn.fitting.readers.dataset import Dataset, Layout, name_features
 from cornn.fitting.readers.table import shorten
 
 __all__ = ["read_npy", "read_npz"]
@@ -61,12 +61,11 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         if seconds is not None:
             compute_gaps(seconds, f"{path}, row {row + 1}", None if times is None else times[row, :length])
         sequences.append(ValidSeries(values, seconds))
-    count = X.shape[2]
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
     return Dataset(
         str(path),
         layout,
-        ("value",) if count == 1 else tuple(f"feature {number}" for number in range(count)),
+        name_features(X.shape[2]),
         sequences,
         ids,
         "id" if "ids" in arrays else "row",
@@ -116,11 +115,10 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
     for row, values in enumerate(X):
         if np.isinf(values).any() or np.isnan(values).all():
             raise ValueError(f"{path}, row {row + 1} has no or infinite values: correct or remove it")
-    count = X.shape[2]
     return Dataset(
         str(path),
         layout,
-        ("value",) if count == 1 else tuple(f"feature {number}" for number in range(count)),
+        name_features(X.shape[2]),
         [ValidSeries(values) for values in X],
         list(range(1, len(X) + 1)),
         "row",

@@ -11,7 +11,7 @@ from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.series import ValidSeries
 from cornn.fitting.readers.calendar import Calendar
 
-__all__ = ["FORMS", "Dataset", "Layout"]
+__all__ = ["FORMS", "Dataset", "Layout", "name_features"]
 
 FORMS = ("wide", "long", "series")
 """One row per sequence; one row per sample, with the id of its sequence; one row per sample of a single sequence."""
@@ -42,6 +42,11 @@ class Layout:
     group: str | None = None
     axes: str = "ntc"
     steps: tuple[int, ...] = ()
+
+
+def name_features(count: int) -> tuple[str, ...]:
+    """Return the names of features of a file without names of columns."""
+    return ("value",) if count == 1 else tuple(f"feature {number}" for number in range(count))
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,18 +32,18 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
             table.require(name, argument=argument)
     if require_target:
         table.require(*(name for name in layout.ignore if name != INDEX), argument="ignore")
-    if INDEX in table.columns and layout.time is None:
-        # Dates that pandas wrote as its index: the times of a series, else only names of rows.
-        series = layout.form in ("series", "long")
-        layout = replace(layout, time=INDEX) if series else replace(layout, ignore=(*layout.ignore, INDEX))
-    if layout.time is None and layout.form in ("series", "long") and table.fitting:
-        layout = replace(layout, time=_find_dates(table, layout))
     if layout.group is not None and require_target:
         table.require(layout.group, argument="group")
     if table.fitting:
         _check_roles(table, layout)
     ids = None if layout.id is None else _read_labels(table, layout.id, "id")
     form = layout.form or _infer_form(table, layout, ids)
+    if INDEX in table.columns and layout.time is None and INDEX not in layout.ignore:
+        # Dates that pandas wrote as its index: the times of samples, else only names of rows.
+        names = form == "wide"
+        layout = replace(layout, ignore=(*layout.ignore, INDEX)) if names else replace(layout, time=INDEX)
+    if layout.time is None and form != "wide" and table.fitting:
+        layout = replace(layout, time=_find_dates(table, layout))
     if layout.form is None and form == "wide" and not layout.values:
         try:
             check_steps(table, layout)
@@ -95,7 +95,7 @@ def _time_without_id() -> ArgumentError:
 
 
 def _read_labels(table: Table, name: str, what: str) -> list:
-    """Return a column of ids or groups, `what` for errors; none may be missing."""
+    """Return a column of ids or groups as they are written, `what` for errors; none may be missing."""
     for row, value in enumerate(table.cells(name)):
         if value is None or (isinstance(value, str) and not value.strip()):
             raise ValueError(

@@ -42,7 +42,7 @@ def group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[st
     or by the names of all columns if they have no numbers.
     """
     names = list_value_columns(table, layout)
-    if layout.values and all(name in names for name in layout.values):
+    if layout.values and not layout.steps and all(name in names for name in layout.values):
         return layout, {"value": list(layout.values)}
     if not names:
         raise describe_no_values(table)
@@ -192,7 +192,7 @@ def _find_blocks(table: Table, names: list[str]) -> tuple[list[str], list[str]]:
             if other == name:
                 continue
             try:
-                values = np.array([parse_number(value) for value in table.columns[other]])
+                values = np.array([parse_number(value) for value in table.cells(other)])
             except (TypeError, ValueError):
                 continue
             rises = np.diff(values)

@@ -4,8 +4,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class Table:
     columns: dict[str, list]  # strings for CSV, Python values for Parquet; None if a value is missing
     lines: list[int] | None  # CSV: last line of each row, counted from 1
     fitting: bool = True  # whether errors may advise arguments of a fit, which predictions do not have
-    mixed: Mapping[str, MixedDecimals] = field(default_factory=dict)  # columns with decimal commas and points
+    decimal_commas: bool = False  # whether numbers may have decimal commas
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -77,12 +77,15 @@ class Table:
                 raise ArgumentError(f"{self.source} has no column {name!r}: the columns are {columns}; ", *advice)
 
     def cells(self, name: str) -> list:
-        """Return a column that is used; raise an error if it has both decimal commas and decimal points."""
-        if name in self.mixed:
-            error = self.mixed[name]
+        """Return a column with decimal points in place of decimal commas; raise an error if it has both."""
+        column = self.columns[name]
+        if not self.decimal_commas:
+            return column
+        try:
+            return list(read_decimals(column))
+        except MixedDecimals as error:
             where = f"{self.source}, {self.place(error.comma)} and {self.place(error.point)}, column {name!r}"
-            raise ValueError(f"{where}: {error}")
-        return self.columns[name]
+            raise ValueError(f"{where}: {error}") from None
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column as numbers, NaN where a value is missing."""
@@ -198,19 +201,7 @@ def read_csv(path: Path, fitting: bool = True) -> Table:
         raise ValueError(f"{path} has no rows: expected a header with column names, then rows")
     lines = (frame.index + 1).tolist()
     columns = [frame[number].tolist() for number in frame.columns]
-    mixed = {} if delimiter == "," else _read_decimal_commas(names, columns)
-    return Table(str(path), _name_index(path, names, columns), lines, fitting, mixed)
-
-
-def _read_decimal_commas(names: list[str], columns: list[list[str]]) -> dict[str, MixedDecimals]:
-    """Write the numbers of columns with decimal commas with points, in place; return the error of mixed columns."""
-    mixed = {}
-    for number, (name, column) in enumerate(zip(names, columns, strict=True)):
-        try:
-            columns[number] = list(read_decimals(column))
-        except MixedDecimals as error:
-            mixed[name] = error
-    return mixed
+    return Table(str(path), _name_index(path, names, columns), lines, fitting, delimiter != ",")
 
 
 def _find_delimiter(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import compute_gaps
 from cornn.estimators.values import parse_number
-from cornn.fitting.readers.dataset import Dataset, Layout
+from cornn.fitting.readers.dataset import Dataset, Layout, name_features
 from cornn.fitting.readers.table import parse_times
 
 __all__ = ["read_ts"]
@@ -50,8 +50,7 @@ def read_ts(path: Path) -> Dataset:
         raise ValueError(f"{path} is not UTF-8 text: it is damaged, or not a .ts file") from None
     if not sequences:
         raise ValueError(f"{path} has no sequences: expected header lines with @, then @data, then data")
-    count = sequences[0].values.shape[1]
-    features = ("value",) if count == 1 else tuple(f"dimension {number}" for number in range(count))
+    features = name_features(sequences[0].values.shape[1])
     has_labels = _has_labels(header)
     ids = list(range(1, len(sequences) + 1))
     return Dataset(str(path), Layout(), features, sequences, ids, "row", target if has_labels else None, places)
