@@ -112,17 +112,17 @@ def test_runs_of_two_recipes_are_no_grid(task):
 
 
 @pytest.mark.parametrize(
-    ("epochs", "points", "best", "status"),
+    ("epochs", "corners", "best", "status"),
     [
-        (8, 9, 20.0, "other budget"),
-        (120, 4, 20.0, "other budget"),
-        (120, 9, 20.0, "differs"),
-        (120, 9, 12.0, "confirmed"),
+        (8, 4, 20.0, "other budget"),
+        (120, 3, 20.0, "other budget"),
+        (120, 4, 20.0, "differs"),
+        (120, 4, 12.0, "confirmed"),
     ],
 )
-def test_the_status_of_the_ablation_follows_its_grid_of_full_length(epochs, points, best, status, monkeypatch):
-    short, longest = {(1.0, 5.0): [10.0], (1.0, 8.0): [50.0]}, {(1.0, 5.0 + k): [5.0] for k in range(points)}
-    longest[1.0, 5.0] = [best]
+def test_the_status_of_the_ablation_follows_its_grid_of_full_length(epochs, corners, best, status, monkeypatch):
+    short = {(1.0, 5.0): [10.0], (1.0, 8.0): [50.0]}
+    longest = {point: [5.0] for point in sorted(coverage.ABLATION_CORNERS)[:corners]} | {(1.3, 11.7): [best]}
     monkeypatch.setattr(tables, "ablation_grids", lambda groups: {4: short, epochs: longest})
     item = coverage._ablation([])
     assert item.status == status
