@@ -147,7 +147,8 @@ struct Spans {
     // a and b of a power, as in `functional.decay`, and their derivatives with respect to the span if CHANGE.
     template <bool CHANGE>
     __device__ __forceinline__ void decay(float span, float& a, float& b, float& for_a, float& for_b) const {
-        const float grown = expm1f(span * log_slow), left = expf(span * log_slow);
+        const float grown = expm1f(span * log_slow);
+        const float left = grown > -0.5f ? grown + 1.f : expf(span * log_slow);  // without cancellation
         float half_sine, half_cosine, fast_sine = 0.f, fast_cosine = 1.f;
         sincospif(0.5f * span * turn, &half_sine, &half_cosine);
         if (fast_turn != 0.f) sincospif(span * fast_turn, &fast_sine, &fast_cosine);
