@@ -199,6 +199,8 @@ class Spectrum(NamedTuple):
     compliance: Tensor
 
 
+ROUNDING = 5e-7
+"""Size below which `keep`, the product of the eigenvalues, is 0: four roundings of constants in float32."""
 SMALLEST_EIGENVALUE = 1e-300
 """Size below which an eigenvalue is not distinguished from 0, so that its logarithm is finite."""
 
@@ -217,6 +219,8 @@ def spectrum(dt: Tensor, gamma: Tensor, epsilon: Tensor, *, damping: str = "expl
     """
     dt, gamma, epsilon = torch.broadcast_tensors(dt.double(), gamma.double(), epsilon.double())
     keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    # An eigenvalue of 1e-8 instead of 0 would matter for spans below 1, and have a gradient of noise; that of keep stays.
+    keep = torch.where(keep.abs() < ROUNDING, keep - keep.detach(), keep)
     half = (1 + keep - dt * pull) / 2
     square = half**2 - keep
     rings = square < 0
