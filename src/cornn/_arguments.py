@@ -58,7 +58,7 @@ class ArgumentError(ValueError):
 
 def choose(what: str, name: str, known: Iterable[str]) -> str:
     """Return the name if it is known, or raise an error with the names to choose from."""
-    known = list(known)
+    known = tuple(known)
     if name in known:
         return name
     close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
