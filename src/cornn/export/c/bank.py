@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import cornn
@@ -19,10 +20,11 @@ from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
 from cornn.estimators.series import SequenceData
 from cornn.estimators.times import LONGEST
-from cornn.export.bank import decompose_steps, draw_sequences
+from cornn.export.bank import draw_sequences
 from cornn.export.c import host
 from cornn.export.c.float32 import emit_arithmetic
 from cornn.export.c.source import Constants, number, render, rows
+from cornn.functional import spectrum
 
 __all__ = ["BankExport", "bank_to_c", "measure_memory"]
 
@@ -277,12 +279,14 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
 
 def _transition(bank: Bank) -> dict[str, tuple[NDArray, str]]:
     """Return the constants of `TRANSITION` and their types."""
-    parts = decompose_steps(bank)
-    values = {"rate": np.log2(parts.slow), "other": np.where(parts.rings, 0, np.log2(parts.fast / parts.slow))}
-    values |= {name: entry / parts.root for name, entry in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
-    values["ease"] = 1 / parts.gamma
-    turn = np.round(parts.angle / (2 * np.pi) * 2.0**32)
-    return {name: (entry, "float32") for name, entry in values.items()} | {"turn": (turn, "uint32")}
+    of = spectrum(*torch.tensor(bank.constants))
+    rings, gap = of.rings > 0, (of.log_fast - of.log_slow) / np.log(2)
+    values = {"rate": of.log_slow / np.log(2), "other": torch.where(rings, 0.0, gap)}
+    # In C the powers of real eigenvalues have the factor -1/2.
+    values |= {name: torch.where(rings, 1.0, -2.0) * getattr(of, name) for name in ("yy", "yz", "zy", "zz")}
+    values["ease"] = of.compliance
+    turn = torch.round(of.turn / 2 * 2.0**32).numpy()
+    return {name: (entry.numpy(), "float32") for name, entry in values.items()} | {"turn": (turn, "uint32")}
 
 
 def _channel(view: tuple[str, bool]) -> str:
