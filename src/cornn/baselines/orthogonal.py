@@ -13,6 +13,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from cornn._arguments import choose
 from cornn._random import fill_, uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer, skew
 
@@ -76,9 +77,7 @@ class ExpRNNCell(Cell):
         self, input_size: int, hidden_size: int, bias: bool = True, *, init: str = "henaff", device=None, dtype=None
     ) -> None:
         super().__init__(input_size, hidden_size)
-        if init not in INITS:
-            raise ValueError(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
-        self.init = init
+        self.init = choose("init", init, INITS)
         where = {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
         self.weight_hh = nn.Parameter(torch.empty(hidden_size * (hidden_size - 1) // 2, **where))
