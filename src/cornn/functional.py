@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from cornn._activations import ACTIVATIONS, Activation, duffing
-from cornn._arguments import choose
+from cornn._arguments import check_known
 
 __all__ = [
     "ACTIVATIONS",
@@ -89,7 +89,7 @@ def coefficients(dt: Any, gamma: Any, epsilon: Any, span: Any = None, damping: s
     h = dt if span is None else dt * span
     if damping == "explicit":
         return Coefficients(1 - h * epsilon, h, h * gamma, h)
-    choose("damping", damping, DAMPINGS)
+    check_known("damping", damping, DAMPINGS)
     keep = 1 / (1 + h * epsilon)
     return Coefficients(keep, h * keep, h * gamma * keep, h)
 
@@ -112,7 +112,7 @@ def advance(
     if damping == "explicit":
         z = z + dt * (change - epsilon * z)
     else:
-        choose("damping", damping, DAMPINGS)
+        check_known("damping", damping, DAMPINGS)
         z = (z + dt * change) / (1 + dt * epsilon)
     return y + dt * z, z
 
@@ -149,7 +149,8 @@ def step(
 
 
 def _compute_force(drive: Tensor, y: Tensor, z: Tensor, W: Tensor, W_z: Tensor, activation: str) -> Tensor:
-    return ACTIVATIONS[choose("activation", activation, ACTIVATIONS)].value(drive + y @ W.mT + z @ W_z.mT)
+    check_known("activation", activation, ACTIVATIONS)
+    return ACTIVATIONS[activation].value(drive + y @ W.mT + z @ W_z.mT)
 
 
 class Transition(NamedTuple):

@@ -12,7 +12,7 @@ At the equilibrium g + h does not depend on h, so the derivative of the new h by
 import torch
 from torch import Tensor, nn
 
-from cornn._arguments import choose
+from cornn._arguments import check_known
 from cornn._random import uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
@@ -40,7 +40,7 @@ class IncrementalRNNCell(StepwiseCell):
         super().__init__(input_size, hidden_size)
         if not isinstance(inner_steps, int) or inner_steps < 1:
             raise ValueError(f"inner_steps must be a positive integer, got {inner_steps!r}")
-        choose("activation", activation, ACTIVATIONS)
+        check_known("activation", activation, ACTIVATIONS)
         if not 0 < eta * alpha < 2:
             raise ValueError(f"eta * alpha must be above 0 and below 2, got {eta * alpha}: inner steps would diverge")
         self.eta_start = eta

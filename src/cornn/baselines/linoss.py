@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cornn import engine
-from cornn._arguments import choose
+from cornn._arguments import check_known
 from cornn._layer_arguments import check_sizes
 from cornn._random import uniform_
 from cornn.baselines.layer import Layer
@@ -216,7 +216,7 @@ class LinOSSCell(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(input_size, hidden_size)
-        choose("discretisation", discretisation, DISCRETISATIONS)
+        check_known("discretisation", discretisation, DISCRETISATIONS)
         if not 0 <= block_dropout < 1:
             raise ValueError(f"block_dropout must be a probability below 1, got {block_dropout!r}")
         self.input_size, self.hidden_size = input_size, hidden_size

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from cornn._arguments import choose
+from cornn._arguments import check_known
 from cornn._random import fill_, uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer, skew
 
@@ -77,7 +77,8 @@ class ExpRNNCell(Cell):
         self, input_size: int, hidden_size: int, bias: bool = True, *, init: str = "henaff", device=None, dtype=None
     ) -> None:
         super().__init__(input_size, hidden_size)
-        self.init = choose("init", init, INITS)
+        check_known("init", init, INITS)
+        self.init = init
         where = {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
         self.weight_hh = nn.Parameter(torch.empty(hidden_size * (hidden_size - 1) // 2, **where))

@@ -16,7 +16,6 @@ from cornn._atomic import write_errors, write_together
 from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
-from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
 from cornn.estimators.series import SequenceData
 from cornn.estimators.times import LONGEST
@@ -89,15 +88,15 @@ class BankExport:
         return lines
 
 
-def measure_memory(model: BankModel) -> tuple[int, int]:
-    """Return the bytes of flash for constants and the bytes of RAM for the state."""
+def measure_memory(model: BankModel, groups: int | None = None) -> tuple[int, int]:
+    """Return the bytes of flash for constants and the bytes of RAM for the state, of all groups of neurons or fewer."""
     bank, inputs, outputs = model.bank.bank, model.bank.inputs.features, len(model.readout.bias)
-    levels, groups = bank.levels.shape[1], len(bank.first)
-    timed = model.bank.inputs.unit is not None
+    levels, groups = bank.levels.shape[1], len(bank.first) if groups is None else groups
+    timed, neurons = model.bank.inputs.unit is not None, groups * GROUP
     steps = len(TRANSITION) if timed else len(STEP)
-    flash = groups * (4 + 4 * inputs) + 4 * bank.neurons * (2 + steps + 2 * levels + bank.stats * outputs)
+    flash = groups * (4 + 4 * inputs) + 4 * neurons * (2 + steps + 2 * levels + bank.stats * outputs)
     flash += 4 * (4 * inputs + outputs)
-    state = 4 + 4 * timed + 4 * inputs * 6 + 4 * bank.neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
+    state = 4 + 4 * timed + 4 * inputs * 6 + 4 * neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
     return flash, state
 
 
@@ -149,17 +148,12 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     """Drop groups of neurons until the constants and the state fit."""
     limits = tuple(np.inf if limit is None else limit for limit in (max_flash, max_ram))
 
-    def measure(groups: int) -> tuple[int, int]:
-        return measure_memory(
-            BankModel(model.bank.select(np.arange(groups)), _cut_readout(model, groups), model.penalty)
-        )
-
     def fits(groups: int) -> bool:
-        return all(size <= limit for size, limit in zip(measure(groups), limits, strict=True))
+        return all(size <= limit for size, limit in zip(measure_memory(model, groups), limits, strict=True))
 
     def describe_need(groups: int) -> list[str | Argument]:
         """Say what the groups need, and which limits to raise to which number."""
-        flash, state = measure(groups)
+        flash, state = measure_memory(model, groups)
         sizes = (("max_flash", flash, limits[0]), ("max_ram", state, limits[1]))
         parts: list[str | Argument] = []
         for name, size, limit in sizes:
@@ -184,11 +178,6 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     smaller, before, after = shrink_bank_model(model, sequences, aim, groups_left)
     (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
     return smaller, (f"{name} (leave-one-out)", first, second)
-
-
-def _cut_readout(model: BankModel, groups: int) -> Readout:
-    width = groups * GROUP * model.bank.bank.stats
-    return Readout(model.readout.weight[:width], model.readout.bias)
 
 
 def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
