@@ -386,9 +386,8 @@ class CoRNNCell(nn.Module):
 
     def extra_repr(self) -> str:
         """Return constants and options for `repr`."""
+        usual = {"damping": "explicit", "activation": "tanh", "trainable": ()}
         options = [f"init={self.init!r}"] if self.init == SCALED else []
-        options += [f"damping={self.damping!r}"] if self.damping != "explicit" else []
-        options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
-        options += [f"trainable={self.trainable}"] if self.trainable else []
+        options += [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
         options += [] if self.bias is not None else ["bias=False"]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", format_constants(self.oscillators()), *options])

@@ -7,7 +7,7 @@ Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network, NeurIPS 2018.
 import torch
 from torch import Tensor, nn
 
-from cornn._random import fill_
+from cornn._random import normal_
 from cornn.baselines.layer import Arguments, Cell, Layer
 
 __all__ = ["FastGRNN", "FastGRNNCell", "FastRNN", "FastRNNCell", "TanhRNN", "TanhRNNCell"]
@@ -45,7 +45,7 @@ class _ScalarCell(Cell):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         for weight in (self.weight_ih, self.weight_hh):
-            fill_(weight, lambda fresh: fresh.normal_(0.0, 0.1, generator=generator))
+            normal_(weight, 0.1, generator)
         for name, value in (*dict.fromkeys(self.biases, 1.0).items(), *self.start.items()):
             if (parameter := getattr(self, name)) is not None:
                 nn.init.constant_(parameter, value)

@@ -29,7 +29,7 @@ from torch.nn import functional
 from cornn import engine
 from cornn._arguments import check_known
 from cornn._layer_arguments import check_sizes
-from cornn._random import uniform_
+from cornn._random import normal_, uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
 from cornn.engine import split_state
@@ -244,12 +244,9 @@ class LinOSSCell(nn.Module):
         for parameter in (self.weight_ih, self.bias_ih):
             uniform_(parameter, -(self.input_size**-0.5), self.input_size**-0.5, generator)
         uniform_(self.A, 0, 1, generator)
-        if self.A.is_meta:
-            return
-        for parameter, deviation in ((self.step, 0.5), (self.D, 1.0)):
-            fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
-            parameter.copy_(fresh.normal_(0, deviation, generator=generator))
-        if self.damping is not None:
+        normal_(self.step, 0.5, generator)
+        normal_(self.D, 1.0, generator)
+        if self.damping is not None and not self.A.is_meta:
             uniform_(self.damping, 0.9**2, 1, generator)
             d, S, angle = torch.sigmoid(self.step), 1 / self.damping, torch.pi * self.A
             self.damping.copy_((S - 1) / d)

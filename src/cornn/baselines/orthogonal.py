@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cornn._arguments import check_known
-from cornn._random import fill_, uniform_
+from cornn._random import fill_, normal_, uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer, skew
 
 __all__ = ["DTRIV", "INITS", "DTRIVCell", "ExpRNN", "ExpRNNCell"]
@@ -91,9 +91,8 @@ class ExpRNNCell(Cell):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw V from a Kaiming normal, b from U(±0.01), and the 2 x 2 blocks of A by `init`."""
-        fill_(self.weight_ih, lambda fresh: fresh.normal_(0.0, (2 / self.input_size) ** 0.5, generator=generator))
-        if self.bias is not None:
-            uniform_(self.bias, -0.01, 0.01, generator)
+        normal_(self.weight_ih, (2 / self.input_size) ** 0.5, generator)
+        uniform_(self.bias, -0.01, 0.01, generator)
         if not self.weight_hh.is_meta:  # the blocks are drawn on the CPU, in a matrix of hidden_size**2 numbers
             self._start(self._blocks(generator))
 

@@ -241,16 +241,22 @@ def check(update: Update, operands: Operands) -> None:
 
 def check_scales(operands: Operands, scales: Scales) -> None:
     """Raise ValueError unless each scale has shape, device and type of its weight: kernels multiply while they read."""
-    input, _, *weights = operands[:5]
+    input, _, input_weight, bias, weight, *_ = operands
     device, dtype = input.device, input.dtype
-    for name, weight, scale in zip(Scales._fields, weights, scales, strict=True):
-        if weight is None or (scale.shape == weight.shape and scale.dtype is dtype and scale.device == device):
+    for tensor, scale in ((input_weight, scales[0]), (bias, scales[1]), (weight, scales[2])):
+        if tensor is not None and (scale.shape != tensor.shape or scale.dtype is not dtype or scale.device != device):
+            _reject_scale(operands, scales)
+
+
+def _reject_scale(operands: Operands, scales: Scales) -> None:
+    for name, weight, scale in zip(Scales._fields, operands[2:5], scales, strict=True):
+        if weight is None:
             continue
         if scale.shape != weight.shape:
             raise ValueError(
                 f"the scale of {name} has shape {tuple(scale.shape)}, expected {tuple(weight.shape)}: use expand_as"
             )
-        check_tensor(f"the scale of {name}", scale, tuple(weight.shape), input)
+        check_tensor(f"the scale of {name}", scale, tuple(weight.shape), operands.input)
 
 
 def check_tensor(name: str, tensor: Tensor, shape: tuple[int, ...], input: Tensor) -> None:

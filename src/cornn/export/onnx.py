@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from cornn._arguments import Argument, ArgumentError
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import write_file
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
 from cornn.export.load import TrainedBank, TrainedModel, wrap_model
@@ -88,9 +88,7 @@ def to_onnx(model: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
 def _finish(
     path: Path, content: bytes, inputs: dict[str, Port], outputs: dict[str, Port], deviation: float
 ) -> OnnxExport:
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+    write_file(path, content)
     input_shapes, output_shapes = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
     return OnnxExport(path, len(content), input_shapes, output_shapes, deviation)
 
