@@ -55,21 +55,30 @@ class LEMCell(StepwiseCell):
         return _stepper(self.weight_hh, self.weight_zy, self.dt)
 
     def sequence(
-        self, input: Tensor, state: Tensor | None, *, backend: str, **options
+        self,
+        input: Tensor,
+        state: Tensor | None,
+        *,
+        timespans: Tensor | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run all steps, by kernels if they support the call, otherwise step by step."""
-        if backend in ("auto", "cuda") and options.get("precision", "exact") == "exact":
+        if backend in ("auto", "cuda") and precision == "exact":
             state = self.state_before(input, state)
             inputs = lem.Operands(input, state, self.weight_ih, self.bias, self.weight_hh, self.weight_zy)
-            plain = options["timespans"] is None and options["lengths"] is None
+            plain = timespans is None and lengths is None
             reason = lem.unusable(inputs) if plain else "its kernel supports neither timespans nor lengths"
             if reason is None:
                 with engine.no_autocast(input.device.type):
-                    output, last = lem.run(inputs, self.dt, options["every"], partial(_steps, self.dt))
+                    output, last = lem.run(inputs, self.dt, every, partial(_steps, self.dt))
                     return output, split_state(last)
             if backend == "cuda":
                 raise RuntimeError(f"backend 'cuda' cannot run LEM here: {reason}; use auto or portable")
-        return super().sequence(input, state, backend=backend, **options)
+        options = {"timespans": timespans, "lengths": lengths, "every": every}
+        return super().sequence(input, state, **options, backend=backend, precision=precision)
 
 
 def _stepper(weight_hh: Tensor, weight_zy: Tensor, dt: float) -> Step:

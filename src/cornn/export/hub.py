@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from cornn._atomic import write_atomically, write_text
+from cornn._atomic import write_atomically, write_errors
 from cornn._constants import Values
 from cornn._extras import missing_extra
 from cornn._json import naming, read_bytes
@@ -184,8 +184,11 @@ def save_estimator(estimator: Any, folder: Path | str) -> None:
     rows = "\n".join(f"- {name}: {value}" for name, value in estimator.describe())
     kind = type(estimator).__name__
     card = CARD.format(kind=kind, tag=kind.removeprefix("CoRNN").lower(), rows=rows, features=estimator.n_features_in_)
-    write_text(folder / "README.md", card)
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     estimator.save(folder / ESTIMATOR)
+    with write_errors(folder):
+        write_atomically(folder / "README.md", card.encode())
 
 
 def push_estimator(estimator: Any, repository: str, *, private: bool = False) -> str:

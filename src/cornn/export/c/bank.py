@@ -352,20 +352,18 @@ def _check(
         if timed:
             port = {"sample": "float sample[MODEL_INPUTS + 1]", "span": ", sample[MODEL_INPUTS]"}
         program = render("check.c.in", {**port, "address": "", "every": 0})
-        answers = []
-        for name, part in (("sanitized", tables[:5]), ("fast", tables)):
-            (folder / f"{name}.c").write_text(program.replace("model_state state;", "static model_state state;"))
-            host.compile_program(folder, folder / name, sanitized=name == "sanitized")
-            answers.append(host.run_program(folder / name, part, outputs))
+        program = program.replace("model_state state;", "static model_state state;")
+        host.compile_and_run(folder, program, tables[:5], outputs, sanitized=True)
+        answers = host.compile_and_run(folder, program, tables, outputs, sanitized=False)
         host.compile_program(folder, folder / "main", sanitized=False)
         if subprocess.run([str(folder / "main")], capture_output=True).returncode:
             raise RuntimeError("the example main.c disagrees with the model on this machine")
     largest = max(float(np.abs(expected).max()), 1e-30)
-    deviation = float(np.abs(answers[1] - expected).max()) / largest
+    deviation = float(np.abs(answers - expected).max()) / largest
     if not deviation <= LIMIT:
         raise ValueError(
             f"the outputs of the C code deviate from Python's by {deviation:.1e} of the largest, more than {LIMIT}: "
             "it is not written. Check that the sequences are like the training data"
         )
     classes = estimator.output_spec().classes
-    return deviation, float((answers[1].argmax(1) == expected.argmax(1)).mean()) if classes else None
+    return deviation, float((answers.argmax(1) == expected.argmax(1)).mean()) if classes else None
