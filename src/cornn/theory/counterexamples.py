@@ -11,7 +11,6 @@ from cornn._random import generator
 from cornn.theory import claims
 from cornn.theory._counterexample import Counterexample, zero_input
 from cornn.theory._network import Network, network
-from cornn.theory.energy import separation_bound
 from cornn.theory.hypotheses import assumption
 from cornn.theory.linear import period, stability_limit
 from cornn.theory.measure import (
@@ -239,12 +238,3 @@ def assumption_at_the_start() -> Counterexample:
     example = network(W, W_z, dt, 0.13, 4.1)
     setting = "psMNIST-128 before training: the two sides of eq:assm, r = 1/2"
     return Counterexample(setting, dt**0.5, assumption(example)[0], "all tasks of the paper except adding at T = 5000")
-
-
-def chaos_respects_bound() -> bool:
-    """Return whether the separating inputs respect the bound of prop:2, as they must."""
-    chaotic, input = chaotic_network()
-    other = input.clone()
-    other[0, 0, 0] += 1e-6
-    apart = separation(chaotic, input, other)[1:, 0]
-    return bool((apart <= separation_bound(chaotic, len(input)).sum(1)[1:]).all())
