@@ -23,6 +23,7 @@ from cornn.layers import INITS
 
 CPU, DOUBLE = torch.device("cpu"), torch.float64
 SAVED = Path(__file__).parent / "fixtures" / "0.1.0"
+ROUNDED = {"rtol": 1e-3, "atol": 1e-5}  # constants in float32: 6e-8 of 1, where an eigenvalue of 1e-3 is left
 SIMULATION = {"rtol": 1e-6, "atol": 1e-9}  # what is left of an impulse after 30 half-lives
 
 
@@ -248,6 +249,28 @@ def test_the_velocity_of_neurons_that_forget_at_once_is_accurate_in_float32(back
     _, (y, z) = layer(input, timespans=spans)
     _, expected = exact(input.double(), timespans=spans.double())
     torch.testing.assert_close((y.double(), z.double()), expected, **FLOAT32)
+
+
+@pytest.mark.parametrize("backend", ["c", "portable", "reference"])
+def test_short_spans_do_not_depend_on_the_type_in_which_a_layer_was_created(backend):
+    layer, exact = CoRNN(2, 8, backend=backend), CoRNN(2, 8, dtype=DOUBLE, backend=backend)
+    exact.set_matrices(**layer.matrices()._asdict())
+    input, spans = torch.randn(50, 1, 2), torch.rand(50, 1) ** 4  # most are far below one step
+    _, expected = exact(input.double(), timespans=spans.double())
+    for one in (layer, layer.double()):
+        _, (y, z) = one(input.to(one.cell().bias), timespans=spans.to(one.cell().bias))
+        torch.testing.assert_close((y.double(), z.double()), expected, **ROUNDED)
+        assert not one.cell()._spectrum()[4].any()  # no eigenvalue is negative
+
+
+def test_short_spans_give_the_trained_constants_gradients_without_noise():
+    gradients, matrices = [], CoRNN(2, 8).matrices()._asdict()
+    for dtype in (torch.float32, DOUBLE):
+        layer = CoRNN(2, 8, trainable="epsilon", dtype=dtype)
+        layer.set_matrices(**matrices)
+        layer(torch.ones(5, 1, 2, dtype=dtype), timespans=torch.full((5,), 0.1))[1][1].square().sum().backward()
+        gradients.append(layer.cell().free_epsilon.grad.double())
+    torch.testing.assert_close(*gradients, **ROUNDED)
 
 
 @pytest.mark.parametrize("damping", DAMPINGS)

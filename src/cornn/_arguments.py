@@ -1,11 +1,11 @@
 """Errors that name arguments, so that the command line can name its options instead."""
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Argument", "ArgumentError", "InPython", "Setting", "choose", "to_names"]
+__all__ = ["Argument", "ArgumentError", "InPython", "Setting", "check_known", "choose", "to_names"]
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,12 @@ class ArgumentError(ValueError):
 def choose(what: str, name: str, known: Iterable[str]) -> str:
     """Return the name if it is known, or raise an error with the names to choose from."""
     known = list(known)
-    if name in known:
-        return name
     close = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}")
+    check_known(what, name, known, f"did you mean {close[0]!r}? " if close else "")
+    return name
+
+
+def check_known(what: str, name: str, known: Collection[str], hint: str = "") -> None:
+    """Raise ValueError with the names to choose from unless the name is known."""
+    if name not in known:
+        raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(known)}")

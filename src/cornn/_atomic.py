@@ -16,6 +16,7 @@ __all__ = [
     "stage_write",
     "write_atomically",
     "write_errors",
+    "write_file",
     "write_text",
     "write_together",
 ]
@@ -73,11 +74,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         pass
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically, in a new folder if there is none; an error ends with a remedy."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file atomically, in a new folder if there is none; an error ends with a remedy."""
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text.encode())
+        write_atomically(path, content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as `write_file` does."""
+    write_file(path, text.encode())
 
 
 def write_together(folder: Path, files: Mapping[str, bytes]) -> None:

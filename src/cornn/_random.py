@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["derive_seed", "fill_", "generator", "uniform_"]
+__all__ = ["derive_seed", "fill_", "generator", "normal_", "uniform_"]
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
@@ -24,6 +24,11 @@ def fill_(tensor: Tensor | None, draw: Callable[[Tensor], Tensor]) -> None:
     """Fill a tensor from `draw`; on the CPU, so that the same seed gives the same weights on any device."""
     if tensor is not None and not tensor.is_meta:
         tensor.copy_(draw(torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")))
+
+
+def normal_(tensor: Tensor | None, deviation: float, generator: torch.Generator | None) -> None:
+    """Fill a tensor from N(0, deviation²), as `fill_` does."""
+    fill_(tensor, lambda fresh: fresh.normal_(0.0, deviation, generator=generator))
 
 
 def uniform_(tensor: Tensor | None, low: float, high: float, generator: torch.Generator | None) -> None:

@@ -137,15 +137,12 @@ def spread_time_scales(hidden_size: int, damping: str) -> Oscillators:
     # Implicit damping keeps K of the velocity and moves y by dt^2 K: with K = 0 a neuron would not move.
     explicit = damping == "explicit"
     fast_half_lives = FAST_HALF_LIVES if explicit else (0.6, FAST_HALF_LIVES[1])
-    filters = [
-        _overdamped(_spread(*fast_half_lives, fast), 0.0 if explicit else 0.25) if fast else None,
+    filters = (
+        _overdamped(_spread(*fast_half_lives, fast), 0.0 if explicit else 0.25),
         _overdamped(_spread(*SLOW_HALF_LIVES, slow), SLOW_K),
-        _underdamped(_spread(*PERIODS, hidden_size - slow - fast), RINGING_HALF_LIFE)
-        if hidden_size > slow + fast
-        else None,
-    ]
-    K = torch.cat([pair[0] for pair in filters if pair is not None])
-    G = torch.cat([pair[1] for pair in filters if pair is not None])
+        _underdamped(_spread(*PERIODS, hidden_size - slow - fast), RINGING_HALF_LIFE),
+    )
+    K, G = map(torch.cat, zip(*filters, strict=True))
     unit = impulse_norms(_constants(K, G, torch.ones_like(K), damping), damping).white_y
     return _constants(K, G, unit.rsqrt().clamp(max=LARGEST_DT), damping)
 

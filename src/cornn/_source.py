@@ -41,12 +41,8 @@ def commit() -> str | None:
 
     Outside a checkout the commit is that of the stamp.
     """
-    try:
-        if _git("ls-files", "--", str(PACKAGE / "_source.py")):
-            head = _git("rev-parse", "HEAD")
-            return head + ("" if digest_of_commit(head) == digest() else "+")
-    except (OSError, subprocess.SubprocessError):
-        pass
+    if _try_git("ls-files", "--", str(PACKAGE / "_source.py")) and (head := _try_git("rev-parse", "HEAD")):
+        return head + ("" if digest_of_commit(head) == digest() else "+")
     try:
         stamp = json.loads(STAMP.read_text(encoding="utf8"))
         return stamp["commit"] + ("" if stamp["digest"] == digest() else "+")
@@ -62,12 +58,8 @@ def digest(package: Path = PACKAGE) -> str:
 
 def digest_of_commit(name: str) -> str | None:
     """Return the digest of the package at a commit, or None if the history has no such commit."""
-    try:
-        lines = _git("ls-tree", "-r", "--full-tree", name, "--", "src/cornn").splitlines()
-    except (OSError, subprocess.SubprocessError):
-        return None
-    files = [line.split("\t", 1) for line in lines]
-    return _join({path.removeprefix("src/cornn/"): about.split()[2] for about, path in files})
+    files = _list_blobs(name, "src/cornn")
+    return None if files is None else _join({path.removeprefix("src/cornn/"): blob for path, blob in files.items()})
 
 
 def write_stamp(path: Path = STAMP) -> dict[str, Any]:
@@ -75,11 +67,9 @@ def write_stamp(path: Path = STAMP) -> dict[str, Any]:
     stamp: dict[str, Any] = source()
     if check_source(stamp) != "verified":
         raise RuntimeError("src/cornn differs from the last commit: commit it before writing a stamp")
-    lines = _git("ls-tree", "-r", "--full-tree", "HEAD", "--", PROTOCOLS).splitlines()
-    files = {name: about.split()[2] for about, name in (line.split("\t", 1) for line in lines)}
     stamp["protocols"] = {
         name: {"blob": blob, "commit": _git("log", "-1", "--format=%H", "--", f":/{name}")}
-        for name, blob in files.items()
+        for name, blob in (_list_blobs("HEAD", PROTOCOLS) or {}).items()
     }
     path.write_text(json.dumps(stamp) + "\n", encoding="utf8")
     return stamp
@@ -130,13 +120,22 @@ def correct_commit(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _commit_with_digest(files: object) -> str | None:
     """Return the latest commit in the history whose package has this digest."""
-    if files is None:
-        return None
+    commits = _try_git("log", "--format=%H", "--full-history", "--", str(PACKAGE)) if files is not None else None
+    return next((commit for commit in (commits or "").split() if digest_of_commit(commit) == files), None)
+
+
+def _list_blobs(name: str, folder: str) -> dict[str, str] | None:
+    """Return the files of a folder at a commit with git's hashes of their contents; None if there is no such commit."""
+    lines = _try_git("ls-tree", "-r", "--full-tree", name, "--", folder)
+    pairs = None if lines is None else [line.split("\t", 1) for line in lines.splitlines()]
+    return None if pairs is None else {path: about.split()[2] for about, path in pairs}
+
+
+def _try_git(*arguments: str) -> str | None:
     try:
-        commits = _git("log", "--format=%H", "--full-history", "--", str(PACKAGE)).split()
+        return _git(*arguments)
     except (OSError, subprocess.SubprocessError):
         return None
-    return next((commit for commit in commits if digest_of_commit(commit) == files), None)
 
 
 def _git(*arguments: str) -> str:

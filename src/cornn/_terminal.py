@@ -25,15 +25,11 @@ def escape_controls(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(_escape(character) if _is_unsafe(character) else character for character in text)
-
-
-def _is_unsafe(character: str) -> bool:
-    if character in KEPT:
-        return False
-    return unicodedata.category(character) in UNSAFE or character in DIRECTIONS
+    return "".join(map(_escape, text))
 
 
 def _escape(character: str) -> str:
+    if character in KEPT or (unicodedata.category(character) not in UNSAFE and character not in DIRECTIONS):
+        return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import _scaling, engine, functional
+from cornn._arguments import check_known
 from cornn._constants import CONSTANTS, Oscillators, Values, complete, constrain, format_constants, unconstrain
 from cornn._initialisation import INITS, SCALED, draw_weights_
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
@@ -101,13 +102,9 @@ class CoRNNCell(nn.Module):
         has_constants = any(value is not None for value in constants.values())
         if init is None:
             init = "paper" if has_constants else SCALED
-        for name, value, known in (
-            ("damping", damping, functional.DAMPINGS),
-            ("activation", activation, functional.ACTIVATIONS),
-            ("init", init, (*INITS, SCALED)),
-        ):
-            if value not in known:
-                raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(known)}")
+        check_known("damping", damping, functional.DAMPINGS)
+        check_known("activation", activation, functional.ACTIVATIONS)
+        check_known("init", init, (*INITS, SCALED))
         trainable = check_trainable(trainable, CONSTANTS)
 
         self.input_size = input_size
@@ -355,7 +352,8 @@ class CoRNNCell(nn.Module):
             The output of every step, possibly empty if not `every`, and the last y and z.
         """
         if timespans is None or not self.default_constants:
-            update, constants = engine.OSCILLATORS[self.damping, self.activation], self._stacked_constants()
+            update, size = engine.OSCILLATORS[self.damping, self.activation], self.hidden_size
+            constants = torch.stack([x if x.dim() else x.expand(size) for x in self.oscillators()])
         else:
             update, constants = engine.SPANS[self.activation], self._spectrum()
         return engine.run(
@@ -374,10 +372,6 @@ class CoRNNCell(nn.Module):
             precision=precision,
         )
 
-    def _stacked_constants(self) -> Tensor:
-        size = self.hidden_size
-        return torch.stack([value if value.dim() else value.expand(size) for value in self.oscillators()])
-
     def _spectrum(self) -> Tensor:
         """Return `functional.spectrum` of the constants, (10, hidden); it is computed again when they change."""
         constants = self.oscillators()
@@ -392,9 +386,8 @@ class CoRNNCell(nn.Module):
 
     def extra_repr(self) -> str:
         """Return constants and options for `repr`."""
+        usual = {"damping": "explicit", "activation": "tanh", "trainable": ()}
         options = [f"init={self.init!r}"] if self.init == SCALED else []
-        options += [f"damping={self.damping!r}"] if self.damping != "explicit" else []
-        options += [f"activation={self.activation!r}"] if self.activation != "tanh" else []
-        options += [f"trainable={self.trainable}"] if self.trainable else []
+        options += [f"{name}={getattr(self, name)!r}" for name in usual if getattr(self, name) != usual[name]]
         options += [] if self.bias is not None else ["bias=False"]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", format_constants(self.oscillators()), *options])

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from cornn._activations import ACTIVATIONS, Activation, duffing
+from cornn._arguments import check_known
 
 __all__ = [
     "ACTIVATIONS",
@@ -42,6 +43,10 @@ __all__ = [
 
 Constant = float | Tensor
 """dt, gamma or epsilon: one number for all neurons, or a tensor that broadcasts against (batch, hidden)."""
+
+Vectors = Float[Tensor, "*batch hidden"]
+Weights = Float[Tensor, "*group hidden hidden"]
+Sequence = Float[Tensor, "time *batch hidden"]
 
 DAMPINGS = ("explicit", "implicit")
 
@@ -81,23 +86,18 @@ def coefficients(dt: Any, gamma: Any, epsilon: Any, span: Any = None, damping: s
         >>> coefficients(0.5, 1.0, 1.0)
         Coefficients(keep=0.5, push=0.5, pull=0.5, dt=0.5)
     """
-    _check_damping(damping)
     h = dt if span is None else dt * span
     if damping == "explicit":
         return Coefficients(1 - h * epsilon, h, h * gamma, h)
+    check_known("damping", damping, DAMPINGS)
     keep = 1 / (1 + h * epsilon)
     return Coefficients(keep, h * keep, h * gamma * keep, h)
-
-
-def _check_damping(damping: str) -> None:
-    if damping not in DAMPINGS:
-        raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
 
 
 def advance(
     force: Any, y: Any, z: Any, dt: Any, gamma: Any, epsilon: Any, *, damping: str = "explicit"
 ) -> tuple[Any, Any]:
-    """Advance the oscillators by one step under a given force.
+    """Advance the oscillators by one step under a given force; return the next `(y, z)`.
 
     Args:
         force: The activation's value, shape `(*batch, hidden)`: a tensor or an array.
@@ -107,30 +107,30 @@ def advance(
         gamma: Stiffness, like dt.
         epsilon: Damping, like dt.
         damping: "explicit" or "implicit".
-
-    Returns:
-        The next `(y, z)`.
     """
-    _check_damping(damping)
     change = force - gamma * y
-    z = z + dt * (change - epsilon * z) if damping == "explicit" else (z + dt * change) / (1 + dt * epsilon)
+    if damping == "explicit":
+        z = z + dt * (change - epsilon * z)
+    else:
+        check_known("damping", damping, DAMPINGS)
+        z = (z + dt * change) / (1 + dt * epsilon)
     return y + dt * z, z
 
 
 def step(
-    drive: Float[Tensor, "*batch hidden"],
-    y: Float[Tensor, "*batch hidden"],
-    z: Float[Tensor, "*batch hidden"],
-    W: Float[Tensor, "*group hidden hidden"],
-    W_z: Float[Tensor, "*group hidden hidden"],
+    drive: Vectors,
+    y: Vectors,
+    z: Vectors,
+    W: Weights,
+    W_z: Weights,
     dt: Constant,
     gamma: Constant,
     epsilon: Constant,
     *,
     damping: str = "explicit",
     activation: str = "tanh",
-) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
-    """Compute one step of the recurrence.
+) -> tuple[Vectors, Vectors]:
+    """Compute one step of the recurrence; return the next `(y, z)`.
 
     Args:
         drive: V u + b of this step, shape `(*batch, hidden)`.
@@ -143,17 +143,13 @@ def step(
         epsilon: Damping, like dt.
         damping: "explicit" or "implicit".
         activation: One of `ACTIVATIONS`.
-
-    Returns:
-        The next `(y, z)`.
     """
     force = _compute_force(drive, y, z, W, W_z, activation)
     return advance(force, y, z, dt, gamma, epsilon, damping=damping)
 
 
 def _compute_force(drive: Tensor, y: Tensor, z: Tensor, W: Tensor, W_z: Tensor, activation: str) -> Tensor:
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+    check_known("activation", activation, ACTIVATIONS)
     return ACTIVATIONS[activation].value(drive + y @ W.mT + z @ W_z.mT)
 
 
@@ -180,10 +176,7 @@ class Spectrum(NamedTuple):
         log_fast: Logarithm of the size of the faster eigenvalue.
         turn: Angle of the eigenvalue over pi; for real ones 0, or 1 if the slower one is negative.
         fast_turn: 1 if the faster eigenvalue is negative, otherwise 0.
-        yy: N, row of y, column of y.
-        yz: N, row of y, column of z.
-        zy: N, row of z, column of y.
-        zz: N, row of z, column of z.
+        yy: N, row of y, column of y; likewise `yz`, `zy` and `zz`.
         compliance: y for a constant force of 1: 1 / gamma.
     """
 
@@ -199,24 +192,25 @@ class Spectrum(NamedTuple):
     compliance: Tensor
 
 
+ROUNDING = 5e-7
+"""Size below which `keep`, the product of the eigenvalues, is 0: four roundings of constants in float32."""
 SMALLEST_EIGENVALUE = 1e-300
 """Size below which an eigenvalue is not distinguished from 0, so that its logarithm is finite."""
 
 
 def spectrum(dt: Tensor, gamma: Tensor, epsilon: Tensor, *, damping: str = "explicit") -> Spectrum:
-    """Decompose one step of uncoupled neurons, in float64.
+    """Decompose one step of uncoupled neurons, in float64; each entry has the shape of the constants.
 
     Args:
         dt: Time step, shape `()` or `(hidden)`.
         gamma: Stiffness, like dt; above 0.
         epsilon: Damping, like dt.
         damping: "explicit" or "implicit".
-
-    Returns:
-        The spectrum, each entry of shape `()` or `(hidden)`.
     """
     dt, gamma, epsilon = torch.broadcast_tensors(dt.double(), gamma.double(), epsilon.double())
     keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    # An eigenvalue of 1e-8 instead of 0 would matter for spans below 1, and its gradient is noise; that of keep stays.
+    keep = torch.where(keep.abs() < ROUNDING, keep - keep.detach(), keep)
     half = (1 + keep - dt * pull) / 2
     square = half**2 - keep
     rings = square < 0
@@ -291,14 +285,11 @@ def transition(dt: Tensor, gamma: Tensor, epsilon: Tensor, span: Tensor, *, damp
 
 
 def compose(of: Spectrum, span: Tensor) -> Transition:
-    """Compute the step over a time of `span` steps from a spectrum, in the type of its arguments.
+    """Compute the coefficients of `transition` from a spectrum, in the type of its arguments.
 
     Args:
         of: The spectrum; broadcasts against `span`.
         span: Number of steps, not negative, shape `(*batch, 1)`.
-
-    Returns:
-        The coefficients, those of `transition`.
     """
     a, b = decay(of, span)
     loss = a - b * of.yy
@@ -308,16 +299,9 @@ def compose(of: Spectrum, span: Tensor) -> Transition:
 
 
 def step_by(
-    by: Transition,
-    drive: Float[Tensor, "*batch hidden"],
-    y: Float[Tensor, "*batch hidden"],
-    z: Float[Tensor, "*batch hidden"],
-    W: Float[Tensor, "*group hidden hidden"],
-    W_z: Float[Tensor, "*group hidden hidden"],
-    *,
-    activation: str = "tanh",
-) -> tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]]:
-    """Compute one step with the coefficients of `transition`.
+    by: Transition, drive: Vectors, y: Vectors, z: Vectors, W: Weights, W_z: Weights, *, activation: str = "tanh"
+) -> tuple[Vectors, Vectors]:
+    """Compute one step with the coefficients of `transition`; return the next `(y, z)`.
 
     Args:
         by: The coefficients; they broadcast against `(*batch, hidden)`.
@@ -327,20 +311,17 @@ def step_by(
         W: Weights of y, as in `step`.
         W_z: Weights of z, as in `step`.
         activation: One of `ACTIVATIONS`.
-
-    Returns:
-        The next `(y, z)`.
     """
     force = _compute_force(drive, y, z, W, W_z, activation)
     return by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
 
 
 def unroll(
-    drive: Float[Tensor, "time *batch hidden"],
-    y: Float[Tensor, "*batch hidden"],
-    z: Float[Tensor, "*batch hidden"],
-    W: Float[Tensor, "*group hidden hidden"],
-    W_z: Float[Tensor, "*group hidden hidden"],
+    drive: Sequence,
+    y: Vectors,
+    z: Vectors,
+    W: Weights,
+    W_z: Weights,
     dt: Constant,
     gamma: Constant,
     epsilon: Constant,
@@ -348,10 +329,7 @@ def unroll(
     timespans: Float[Tensor, "time *sequences"] | None = None,
     damping: str = "explicit",
     activation: str = "tanh",
-) -> tuple[
-    Float[Tensor, "time *batch hidden"],
-    tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]],
-]:
+) -> tuple[Sequence, tuple[Vectors, Vectors]]:
     """Run the recurrence over a sequence.
 
     Args:
@@ -382,27 +360,16 @@ def unroll(
         raise ValueError(f"timespans has {len(timespans)} steps, drive has {len(drive)}: pass one factor per step")
     ys = []
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
-    drives = drive.unbind(0)
-    steps = [dt] * len(drives) if timespans is None else [dt * span.unsqueeze(-1) for span in timespans.unbind(0)]
-    for drive_n, dt_n in zip(drives, steps, strict=True):
+    steps = [dt] * len(drive) if timespans is None else [dt * span.unsqueeze(-1) for span in timespans.unbind(0)]
+    for drive_n, dt_n in zip(drive.unbind(0), steps, strict=True):
         y, z = step(drive_n, y, z, W, W_z, dt_n, gamma, epsilon, damping=damping, activation=activation)
         ys.append(y)
     return torch.stack(ys), (y, z)
 
 
 def unroll_by(
-    over: Transition,
-    drive: Float[Tensor, "time *batch hidden"],
-    y: Float[Tensor, "*batch hidden"],
-    z: Float[Tensor, "*batch hidden"],
-    W: Float[Tensor, "*group hidden hidden"],
-    W_z: Float[Tensor, "*group hidden hidden"],
-    *,
-    activation: str = "tanh",
-) -> tuple[
-    Float[Tensor, "time *batch hidden"],
-    tuple[Float[Tensor, "*batch hidden"], Float[Tensor, "*batch hidden"]],
-]:
+    over: Transition, drive: Sequence, y: Vectors, z: Vectors, W: Weights, W_z: Weights, *, activation: str = "tanh"
+) -> tuple[Sequence, tuple[Vectors, Vectors]]:
     """Run the recurrence over a sequence with the coefficients of `transition`.
 
     Args:

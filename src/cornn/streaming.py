@@ -284,7 +284,8 @@ class Stream:
             force = ACTIVATIONS[layer.activation].of_array(drive)
             y, z = state
             if layer.exact_spans and self._timespan != 1:
-                by = _transition(layer, self._timespan)
+                constants = layer.constants
+                by = _transition(constants.tobytes(), constants.dtype.str, self._timespan, layer.damping)
                 state[:] = by.yy * y + by.yz * z + by.yf * force, by.zy * y + by.zz * z + by.zf * force
             else:
                 y[:], z[:] = advance(force, y, z, dt, gamma, epsilon, damping=layer.damping)
@@ -321,16 +322,12 @@ def check_not_negative(state: Mapping[str, NDArray], name: str) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _compute_transition(constants: bytes, dtype: str, timespan: float, damping: str) -> functional.Transition:
+def _transition(constants: bytes, dtype: str, timespan: float, damping: str) -> functional.Transition:
     values = torch.from_numpy(np.frombuffer(constants, dtype).reshape(3, -1).copy())
     span = torch.tensor([timespan], dtype=values.dtype)
     dt, gamma, epsilon = values
     by = functional.transition(dt, gamma, epsilon, span, damping=damping)
     return by._replace(**{name: part.numpy() for name, part in by._asdict().items()})
-
-
-def _transition(layer: Layer, timespan: float) -> functional.Transition:
-    return _compute_transition(layer.constants.tobytes(), layer.constants.dtype.str, timespan, layer.damping)
 
 
 def _reopen(layers: list[Layer], head: Any, scaling: Scaling, state: Mapping[str, NDArray]) -> Stream:

@@ -8,7 +8,7 @@ Networks, ICLR 2021.
 import torch
 from torch import Tensor, nn
 
-from cornn._random import fill_, uniform_
+from cornn._random import normal_, uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer, skew
 
 __all__ = [
@@ -50,11 +50,8 @@ class AntisymmetricRNNCell(Cell):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw V from N(0, 1/inputs) and W from N(0, spread²/hidden); b is 0."""
-        for parameter, deviation in (
-            (self.weight_ih, self.input_size**-0.5),
-            (self.weight_hh, self.spread * self.hidden_size**-0.5),
-        ):
-            fill_(parameter, lambda fresh, deviation=deviation: fresh.normal_(0.0, deviation, generator=generator))
+        normal_(self.weight_ih, self.input_size**-0.5, generator)
+        normal_(self.weight_hh, self.spread * self.hidden_size**-0.5, generator)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -116,9 +113,8 @@ class LipschitzRNNCell(Cell):
         """Draw both M from N(0, (0.1/hidden)²), E and b from U(±1/sqrt(inputs)), as `nn.Linear` does."""
         uniform_(self.weight_ih, -(self.input_size**-0.5), self.input_size**-0.5, generator)
         for parameter in (self.weight_hh_linear, self.weight_hh_tanh):
-            fill_(parameter, lambda fresh: fresh.normal_(0.0, 0.1 / self.hidden_size, generator=generator))
-        if self.bias is not None:
-            uniform_(self.bias, -(self.input_size**-0.5), self.input_size**-0.5, generator)
+            normal_(parameter, 0.1 / self.hidden_size, generator)
+        uniform_(self.bias, -(self.input_size**-0.5), self.input_size**-0.5, generator)
 
     def matrices(self) -> tuple[Tensor, Tensor]:
         """Return A and W, each (hidden, hidden)."""

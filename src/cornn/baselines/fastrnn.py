@@ -7,7 +7,7 @@ Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network, NeurIPS 2018.
 import torch
 from torch import Tensor, nn
 
-from cornn._random import fill_, uniform_
+from cornn._random import normal_
 from cornn.baselines.layer import Arguments, Cell, Layer
 
 __all__ = ["FastGRNN", "FastGRNNCell", "FastRNN", "FastRNNCell", "TanhRNN", "TanhRNNCell"]
@@ -20,34 +20,48 @@ class TanhRNNCell(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size)
-        where = {"device": device, "dtype": dtype}
-        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
-        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        self.add_weights(bias, {"device": device, "dtype": dtype})
         self.reset_parameters()
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters from U(±1/sqrt(hidden)), as `nn.RNN` does."""
-        for parameter in self.parameters():
-            uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5, generator)
 
     def arguments(self) -> Arguments:
         return Arguments(self.weight_ih, self.bias, self.weight_hh, self._constants(0.0, 1.0))
 
 
-def _small_(parameter: Tensor, generator: torch.Generator | None) -> None:
-    fill_(parameter, lambda fresh: fresh.normal_(0.0, 0.1, generator=generator))
+class _ScalarCell(Cell):
+    """A cell with biases that start at 1, and with two trained scalars."""
+
+    biases: tuple[str, ...]
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, start: dict[str, float], where: dict) -> None:
+        super().__init__(input_size, hidden_size)
+        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
+        for name in self.biases:
+            self.register_parameter(name, nn.Parameter(torch.empty(hidden_size, **where)) if bias else None)
+        for name in start:
+            self.register_parameter(name, nn.Parameter(torch.empty((), **where)))
+        self.start = start
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        for weight in (self.weight_ih, self.weight_hh):
+            normal_(weight, 0.1, generator)
+        for name, value in (*dict.fromkeys(self.biases, 1.0).items(), *self.start.items()):
+            if (parameter := getattr(self, name)) is not None:
+                nn.init.constant_(parameter, value)
+
+    def _scalars(self, *names: str) -> Tensor:
+        """Return the scalars as they act, (scalars, hidden)."""
+        scalars = torch.sigmoid(torch.stack([getattr(self, name) for name in names]))
+        return scalars.unsqueeze(-1).expand(len(names), self.hidden_size)
 
 
-def _set_(parameter: Tensor | None, value: float) -> None:
-    if parameter is not None:
-        nn.init.constant_(parameter, value)
-
-
-class FastRNNCell(Cell):
+class FastRNNCell(_ScalarCell):
     """h = sigmoid(beta) h + sigmoid(alpha) tanh(W x + U h + b)."""
 
     update = "leaky"
+    biases = ("bias",)
+    bias: Tensor | None
 
     def __init__(
         self,
@@ -60,33 +74,20 @@ class FastRNNCell(Cell):
         device=None,
         dtype=None,
     ) -> None:
-        super().__init__(input_size, hidden_size)
         where = {"device": device, "dtype": dtype}
-        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
-        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
-        self.alpha = nn.Parameter(torch.empty((), **where))
-        self.beta = nn.Parameter(torch.empty((), **where))
-        self.start = {"alpha": alpha, "beta": beta}
-        self.reset_parameters()
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        _small_(self.weight_ih, generator)
-        _small_(self.weight_hh, generator)
-        _set_(self.bias, 1.0)
-        for name, value in self.start.items():
-            _set_(getattr(self, name), value)
+        super().__init__(input_size, hidden_size, bias, {"alpha": alpha, "beta": beta}, where)
 
     def arguments(self) -> Arguments:
-        constants = torch.sigmoid(torch.stack((self.beta, self.alpha)))
-        parameters = constants.unsqueeze(-1).expand(2, self.hidden_size)
-        return Arguments(self.weight_ih, self.bias, self.weight_hh, parameters)
+        return Arguments(self.weight_ih, self.bias, self.weight_hh, self._scalars("beta", "alpha"))
 
 
-class FastGRNNCell(Cell):
+class FastGRNNCell(_ScalarCell):
     """With s = W x + U h:  z = sigmoid(s + b_z);  h = z h + (sigmoid(zeta) (1 - z) + sigmoid(nu)) tanh(s + b_h)."""
 
     update = "fastgrnn"
+    biases = ("bias_z", "bias_h")
+    bias_z: Tensor | None
+    bias_h: Tensor | None
 
     def __init__(
         self,
@@ -99,32 +100,15 @@ class FastGRNNCell(Cell):
         device=None,
         dtype=None,
     ) -> None:
-        super().__init__(input_size, hidden_size)
         where = {"device": device, "dtype": dtype}
-        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
-        self.bias_z = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
-        self.bias_h = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
-        self.zeta = nn.Parameter(torch.empty((), **where))
-        self.nu = nn.Parameter(torch.empty((), **where))
-        self.start = {"zeta": zeta, "nu": nu}
-        self.reset_parameters()
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        _small_(self.weight_ih, generator)
-        _small_(self.weight_hh, generator)
-        _set_(self.bias_z, 1.0)
-        _set_(self.bias_h, 1.0)
-        for name, value in self.start.items():
-            _set_(getattr(self, name), value)
+        super().__init__(input_size, hidden_size, bias, {"zeta": zeta, "nu": nu}, where)
 
     def arguments(self) -> Arguments:
-        constants = torch.sigmoid(torch.stack((self.zeta, self.nu))).unsqueeze(-1).expand(2, self.hidden_size)
         if self.bias_z is None or self.bias_h is None:
             biases = self._constants(0.0, 0.0)
         else:
             biases = torch.stack((self.bias_z, self.bias_h))
-        return Arguments(self.weight_ih, None, self.weight_hh, torch.cat((biases, constants)))
+        return Arguments(self.weight_ih, None, self.weight_hh, torch.cat((biases, self._scalars("zeta", "nu"))))
 
 
 class TanhRNN(Layer):

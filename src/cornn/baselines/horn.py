@@ -81,9 +81,7 @@ class HORNCell(Cell):
         self.trainable = check_trainable(trainable, CONSTANTS)
         self.h, self.omega, self.gamma, self.alpha, self.spread = h, omega, gamma, alpha, spread
         where = {"device": device, "dtype": dtype}
-        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
-        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        self.add_weights(bias, where)
         for name in CONSTANTS:  # as logarithms, so that they stay above 0
             value = torch.empty(hidden_size, **where)
             if name in self.trainable:

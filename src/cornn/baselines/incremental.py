@@ -12,6 +12,7 @@ At the equilibrium g + h does not depend on h, so the derivative of the new h by
 import torch
 from torch import Tensor, nn
 
+from cornn._arguments import check_known
 from cornn._random import uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
@@ -22,8 +23,6 @@ __all__ = ["IncrementalRNN", "IncrementalRNNCell"]
 
 class IncrementalRNNCell(StepwiseCell):
     """Weights and step of `IncrementalRNN`. Weights and bias start in U(+-1 / sqrt(hidden_size))."""
-
-    states = ("h",)
 
     def __init__(
         self,
@@ -41,17 +40,14 @@ class IncrementalRNNCell(StepwiseCell):
         super().__init__(input_size, hidden_size)
         if not isinstance(inner_steps, int) or inner_steps < 1:
             raise ValueError(f"inner_steps must be a positive integer, got {inner_steps!r}")
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+        check_known("activation", activation, ACTIVATIONS)
         if not 0 < eta * alpha < 2:
             raise ValueError(f"eta * alpha must be above 0 and below 2, got {eta * alpha}: inner steps would diverge")
         self.eta_start = eta
         self.alpha = alpha
         self.activation = activation
         where = {"device": device, "dtype": dtype}
-        self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
-        self.bias = nn.Parameter(torch.empty(hidden_size, **where)) if bias else None
+        self.add_weights(bias, where)
         self.eta = nn.Parameter(torch.empty(inner_steps, **where))
         self.reset_parameters()
 

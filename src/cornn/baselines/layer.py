@@ -1,4 +1,4 @@
-"""Base classes of the rivals with one product per step: a cell that the engine runs, and a layer like `nn.LSTM`."""
+"""Base classes of the rivals: cells, cells with one product per step for the engine, and layers like `nn.LSTM`."""
 
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn._layer_arguments import check_input, check_sizes, check_state
+from cornn._random import uniform_
 from cornn._stacking import Stack
 
-__all__ = ["Arguments", "Cell", "Layer", "skew"]
+__all__ = ["Arguments", "Cell", "Layer", "RecurrentCell", "skew"]
 
 
 class Arguments(NamedTuple):
@@ -29,16 +30,11 @@ def skew(values: Tensor, size: int) -> Tensor:
     return upper - upper.mT
 
 
-class Cell(nn.Module):
-    """One step of a network with one product per step: `state = cell(input, state)`.
-
-    A subclass names its `update`, a key of `engine.UPDATES`, creates its parameters, which include `weight_ih`, and
-    returns them as the arguments of the engine in `arguments`.
-    """
+class RecurrentCell(nn.Module):
+    """The sizes and the names of a cell. A subclass creates its parameters, which include `weight_ih`."""
 
     states: tuple[str, ...] = ("h",)
     recurrent_weights: tuple[str, ...] = ("weight_hh",)  # those with the learning rate `recurrent_rate`
-    update: str
     weight_ih: Tensor
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
@@ -46,6 +42,31 @@ class Cell(nn.Module):
         check_sizes(input_size, hidden_size)
         self.input_size = input_size
         self.hidden_size = hidden_size
+
+    def add_weights(self, bias: bool, where: dict, gates: int = 1) -> None:
+        """Create weight_ih, weight_hh and bias, with `gates` rows per neuron."""
+        rows = gates * self.hidden_size
+        self.weight_ih = nn.Parameter(torch.empty(rows, self.input_size, **where))
+        self.weight_hh = nn.Parameter(torch.empty(rows, self.hidden_size, **where))
+        self.bias = nn.Parameter(torch.empty(rows, **where)) if bias else None
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all parameters from U(±1/sqrt(hidden)), as PyTorch's recurrent layers do."""
+        for parameter in self.parameters():
+            uniform_(parameter, -(self.hidden_size**-0.5), self.hidden_size**-0.5, generator)
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class Cell(RecurrentCell):
+    """One step of a network with one product per step: `state = cell(input, state)`.
+
+    A subclass names its `update`, a key of `engine.UPDATES`, and returns its parameters as the arguments of the engine
+    in `arguments`.
+    """
+
+    update: str
 
     def arguments(self) -> Arguments:
         raise NotImplementedError(f"{type(self).__name__} must define arguments()")
@@ -95,9 +116,6 @@ class Cell(nn.Module):
             backend=backend,
             precision=precision,
         )
-
-    def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"
 
 
 class Layer(Stack):

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn._random import uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell, unroll_steps
 from cornn.engine import lem, split_state
@@ -51,11 +50,6 @@ class LEMCell(StepwiseCell):
         self.weight_zy = nn.Parameter(torch.empty(hidden_size, hidden_size, **where))
         self.bias = nn.Parameter(torch.empty(4 * hidden_size, **where)) if bias else None
         self.reset_parameters()
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        bound = self.hidden_size**-0.5
-        for parameter in self.parameters():
-            uniform_(parameter, -bound, bound, generator)
 
     def stepper(self) -> Step:
         return _stepper(self.weight_hh, self.weight_zy, self.dt)

@@ -27,8 +27,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cornn import engine
+from cornn._arguments import check_known
 from cornn._layer_arguments import check_sizes
-from cornn._random import uniform_
+from cornn._random import normal_, uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import check_plain
 from cornn.engine import split_state
@@ -215,8 +216,7 @@ class LinOSSCell(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(input_size, hidden_size)
-        if discretisation not in DISCRETISATIONS:
-            raise ValueError(f"unknown discretisation {discretisation!r}: choose one of {', '.join(DISCRETISATIONS)}")
+        check_known("discretisation", discretisation, DISCRETISATIONS)
         if not 0 <= block_dropout < 1:
             raise ValueError(f"block_dropout must be a probability below 1, got {block_dropout!r}")
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -244,12 +244,9 @@ class LinOSSCell(nn.Module):
         for parameter in (self.weight_ih, self.bias_ih):
             uniform_(parameter, -(self.input_size**-0.5), self.input_size**-0.5, generator)
         uniform_(self.A, 0, 1, generator)
-        if self.A.is_meta:
-            return
-        for parameter, deviation in ((self.step, 0.5), (self.D, 1.0)):
-            fresh = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
-            parameter.copy_(fresh.normal_(0, deviation, generator=generator))
-        if self.damping is not None:
+        normal_(self.step, 0.5, generator)
+        normal_(self.D, 1.0, generator)
+        if self.damping is not None and not self.A.is_meta:
             uniform_(self.damping, 0.9**2, 1, generator)
             d, S, angle = torch.sigmoid(self.step), 1 / self.damping, torch.pi * self.A
             self.damping.copy_((S - 1) / d)

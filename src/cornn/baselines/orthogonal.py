@@ -13,7 +13,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from cornn._random import fill_, uniform_
+from cornn._arguments import check_known
+from cornn._random import fill_, normal_, uniform_
 from cornn.baselines.layer import Arguments, Cell, Layer, skew
 
 __all__ = ["DTRIV", "INITS", "DTRIVCell", "ExpRNN", "ExpRNNCell"]
@@ -76,8 +77,7 @@ class ExpRNNCell(Cell):
         self, input_size: int, hidden_size: int, bias: bool = True, *, init: str = "henaff", device=None, dtype=None
     ) -> None:
         super().__init__(input_size, hidden_size)
-        if init not in INITS:
-            raise ValueError(f"unknown init {init!r}: choose one of {', '.join(INITS)}")
+        check_known("init", init, INITS)
         self.init = init
         where = {"device": device, "dtype": dtype}
         self.weight_ih = nn.Parameter(torch.empty(hidden_size, input_size, **where))
@@ -91,9 +91,8 @@ class ExpRNNCell(Cell):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw V from a Kaiming normal, b from U(±0.01), and the 2 x 2 blocks of A by `init`."""
-        fill_(self.weight_ih, lambda fresh: fresh.normal_(0.0, (2 / self.input_size) ** 0.5, generator=generator))
-        if self.bias is not None:
-            uniform_(self.bias, -0.01, 0.01, generator)
+        normal_(self.weight_ih, (2 / self.input_size) ** 0.5, generator)
+        uniform_(self.bias, -0.01, 0.01, generator)
         if not self.weight_hh.is_meta:  # the blocks are drawn on the CPU, in a matrix of hidden_size**2 numbers
             self._start(self._blocks(generator))
 

@@ -9,9 +9,8 @@ Source: Dey and Salem, Gate-variants of gated recurrent unit (GRU) neural networ
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from cornn._random import uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.stepwise import Step, StepwiseCell
 
@@ -33,8 +32,6 @@ def gru_step(drive: Tensor, h: Tensor, weight: Tensor, activation: Callable[[Ten
 class ReLUGRUCell(StepwiseCell):
     """Weights and step of `ReLUGRU`. All of them start in U(+-1 / sqrt(hidden_size)), as PyTorch's GRU does."""
 
-    states = ("h",)
-
     def __init__(
         self,
         input_size: int,
@@ -45,16 +42,8 @@ class ReLUGRUCell(StepwiseCell):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        where = {"device": device, "dtype": dtype}
-        self.weight_ih = nn.Parameter(torch.empty(3 * hidden_size, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(3 * hidden_size, hidden_size, **where))
-        self.bias = nn.Parameter(torch.empty(3 * hidden_size, **where)) if bias else None
+        self.add_weights(bias, {"device": device, "dtype": dtype}, gates=3)
         self.reset_parameters()
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        bound = self.hidden_size**-0.5
-        for parameter in self.parameters():
-            uniform_(parameter, -bound, bound, generator)
 
     def stepper(self) -> Step:
         return lambda drive, state, span: (gru_step(drive, state[0], self.weight_hh, torch.relu),)

@@ -12,7 +12,6 @@ The chance starts at one, so the first step is never skipped. The gradient of ro
 import torch
 from torch import Tensor, nn
 
-from cornn._random import uniform_
 from cornn.baselines.layer import Layer
 from cornn.baselines.relu_gru import gru_step
 from cornn.baselines.stepwise import Step, StepwiseCell
@@ -51,10 +50,8 @@ class _SkipCell(StepwiseCell):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size)
-        where, rows = {"device": device, "dtype": dtype}, self.gates * hidden_size
-        self.weight_ih = nn.Parameter(torch.empty(rows, input_size, **where))
-        self.weight_hh = nn.Parameter(torch.empty(rows, hidden_size, **where))
-        self.bias = nn.Parameter(torch.empty(rows, **where)) if bias else None
+        where = {"device": device, "dtype": dtype}
+        self.add_weights(bias, where, self.gates)
         self.weight_skip = nn.Parameter(torch.empty(hidden_size, **where))
         self.bias_skip = nn.Parameter(torch.empty(1, **where)) if bias else None
         self.reset_parameters()
@@ -62,9 +59,7 @@ class _SkipCell(StepwiseCell):
     @torch.no_grad()
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Initialise like PyTorch's LSTM and GRU, and the gate's bias with 1, so that few steps are skipped."""
-        bound = self.hidden_size**-0.5
-        for parameter in self.parameters():
-            uniform_(parameter, -bound, bound, generator)
+        super().reset_parameters(generator)
         if self.bias_skip is not None:
             self.bias_skip.fill_(1.0)
 

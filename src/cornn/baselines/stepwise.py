@@ -11,10 +11,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
-from cornn._layer_arguments import check_sizes
+from cornn.baselines.layer import RecurrentCell
 from cornn.engine import split_state
+from cornn.engine.contract import active
 
-__all__ = ["Step", "StepwiseCell", "check_no_timespans", "check_plain", "find_active_steps", "unroll_steps"]
+__all__ = ["Step", "StepwiseCell", "check_plain", "unroll_steps"]
 
 Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
 """Function (drive, state, span) -> state; drive: (batch, rows of weight_ih), parts of the state: (batch, hidden), span:
@@ -33,20 +34,6 @@ def check_plain(model: str, backend: str, precision: str) -> None:
         )
 
 
-def check_no_timespans(model: str, timespans: Tensor | None) -> None:
-    """Raise if timespans are given to a model without a time step."""
-    if timespans is not None:
-        raise ValueError(
-            f"{model} has no time step that timespans could scale: omit timespans, or add them as a feature"
-        )
-
-
-def find_active_steps(lengths: Tensor, steps: int) -> Tensor:
-    """Return whether each step is within its sequence, (steps, batch, 1)."""
-    clock = torch.arange(steps, device=lengths.device).unsqueeze(1)
-    return (clock < lengths).unsqueeze(-1)
-
-
 def unroll_steps(
     step: Step,
     drive: Float[Tensor, "time batch rows"],
@@ -58,7 +45,7 @@ def unroll_steps(
     """Run all steps; return the first part of the state after every step (empty if not `every`) and the last state."""
     steps = drive.shape[0]
     spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
-    runs = [None] * steps if lengths is None else find_active_steps(lengths.to(drive.device), steps).unbind(0)
+    runs = [None] * steps if lengths is None else active(lengths, drive).bool().unsqueeze(-1).unbind(0)
     outputs, parts = [], state.unbind(0)
     # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
     for now, span, runs_on in zip(drive.unbind(0), spans, runs, strict=True):
@@ -71,26 +58,17 @@ def unroll_steps(
     return torch.stack(outputs) if every else drive.new_empty(0), torch.stack(parts)
 
 
-class StepwiseCell(nn.Module):
+class StepwiseCell(RecurrentCell):
     """A cell that is defined by its step. The output is the first part of the state.
 
     A subclass names its `states`, has `weight_ih` (rows, input) and `bias` (rows) or None, and returns the function of
     one step in `stepper`, which computes everything that is constant during a sequence once.
     """
 
-    states: tuple[str, ...]
-    recurrent_weights: tuple[str, ...] = ("weight_hh",)
     timed = False
     """Whether the cell has a time step, which timespans scale."""
 
-    weight_ih: Tensor
     bias: Tensor | None
-
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        check_sizes(input_size, hidden_size)
-        self.input_size = input_size
-        self.hidden_size = hidden_size
 
     def initial_state(self) -> Tensor:
         """Return the default initial state, (states, hidden)."""
@@ -123,12 +101,11 @@ class StepwiseCell(nn.Module):
         """Run all steps; return the output of every step (empty if not `every`) and the parts of the last state."""
         model = type(self).__name__.removesuffix("Cell")
         check_plain(model, backend, precision)
-        if not self.timed:
-            check_no_timespans(model, timespans)
+        if timespans is not None and not self.timed:
+            raise ValueError(
+                f"{model} has no time step that timespans could scale: omit timespans, or add them as a feature"
+            )
         with engine.no_autocast(input.device.type):
             start = self.state_before(input, state)
             output, last = unroll_steps(self.stepper(), self.drive(input), start, timespans, lengths, every)
             return output, split_state(last)
-
-    def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"

@@ -38,7 +38,6 @@ class UnitaryRNNCell(StepwiseCell):
     weight_ih (2n, input), start (2n): V and h0, real parts, then imaginary parts. bias (n): that of modReLU.
     """
 
-    states = ("h",)
     recurrent_weights = ()
     permutation: Tensor
 

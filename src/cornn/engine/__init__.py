@@ -8,6 +8,7 @@ import functools
 
 from torch import Tensor
 
+from cornn._arguments import check_known
 from cornn._autocast import autocast_to_bfloat16, no_autocast
 from cornn._torch_private import is_eager, is_tracing, is_transformed
 from cornn.engine import eager, vmap  # noqa: F401 (vmap registers itself)
@@ -70,14 +71,12 @@ LARGE_BATCH = 512
 
 def check_backend(backend: str) -> None:
     """Raise ValueError if there is no backend of this name."""
-    if backend not in BACKENDS and backend not in ("auto", "reference"):
-        raise ValueError(f"unknown backend {backend!r}: choose one of auto, reference, {', '.join(BACKENDS)}")
+    check_known("backend", backend, ("auto", "reference", *BACKENDS))
 
 
 def check_precision(precision: str) -> None:
     """Raise ValueError if there is no precision of this name."""
-    if precision not in PRECISIONS:
-        raise ValueError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+    check_known("precision", precision, PRECISIONS)
 
 
 def choose(problem: Problem, backend: str = "auto") -> tuple[str, str]:
@@ -225,7 +224,9 @@ def _run(
         _check_transformed(requested, precision)
         name = "reference"
     if name == "reference":
-        return _run_reference(operands, scales, update)
+        with no_autocast(input.device.type):
+            output, last = reference(apply_scales(operands, scales), update)
+            return output, split_state(last)
     if name == "cuda" and precision == "exact" and problem.batch >= LARGE_BATCH and autocast_to_bfloat16():
         # Not every device and not every update has such a kernel.
         precision = "bf16" if BACKENDS["cuda"].usable(problem._replace(precision="bf16"))[0] else "exact"
@@ -240,12 +241,6 @@ def _run(
                 check_scales(operands, scales)
             return eager.recur(operands, scales, name, request)
         output, last, _ = recurrence(*apply_scales(operands, scales), *options(name, request))
-        return output, split_state(last)
-
-
-def _run_reference(operands: Operands, scales: Scales | None, update: Update):
-    with no_autocast(operands.input.device.type):
-        output, last = reference(apply_scales(operands, scales), update)
         return output, split_state(last)
 
 

@@ -124,23 +124,10 @@ def _pool_cuda_part(bank: Bank, data: Sequences, memory: Memory | None, device: 
         part = bank.select(groups)
         lanes = slice(groups.start * GROUP, groups.stop * GROUP)
         sums = None if memory is None else move(memory.sums[:, :, lanes])
-        times = None if table is None else (move(table.durations), move(table.span), table.transitions)
+        times = [None] * 3 if table is None else [move(table.durations), move(table.span), table.transitions]
+        weights = map(move, (part.first, part.direction, part.gain, part.bias, part.steps(), part.levels))
         features = torch.empty(len(data), bank.stats, part.neurons, device=device)
-        arguments = bank_cuda.Arguments(
-            input=input,
-            starts=starts,
-            times=times,
-            first=move(part.first),
-            direction=move(part.direction),
-            gain=move(part.gain),
-            bias=move(part.bias),
-            constants=move(part.steps()),
-            levels=move(part.levels),
-            features=features,
-            sums=sums,
-            elapsed=elapsed,
-        )
-        bank_cuda.launch_pool(arguments, GROUP, bank.plain)
+        bank_cuda.launch_pool(part, data, features.device, [input, starts, *times, *weights, features, sums, elapsed])
         if memory is not None and sums is not None:
             memory.sums[:, :, lanes] = sums.cpu().numpy()
         parts.append(features.cpu().numpy())

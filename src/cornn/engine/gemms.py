@@ -142,18 +142,13 @@ def _for_weight(drive: Tensor, operands: Operands, backward_inputs: BackwardInpu
     return gradient
 
 
-def _append_ones(input: Tensor) -> Tensor:
-    """Append a feature that is always 1."""
-    return torch.nn.functional.pad(input, (0, 1), value=1.0)
-
-
 def for_input_map(
     drive: Tensor, operands: Operands, need_weight: bool, need_bias: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of V and b from that of the drive."""
     input = operands.input
     if drive.dim() == 4 and drive.is_cuda and need_weight and need_bias:
-        gradient = _over_steps(drive, _append_ones(input))
+        gradient = _over_steps(drive, torch.nn.functional.pad(input, (0, 1), value=1.0))  # b: a feature that is 1
         return gradient[..., :-1].contiguous(), gradient[..., -1].contiguous()
     flat = _flat(drive)
     return _for_input_weight(flat, _flat(input)) if need_weight else None, _for_bias(flat) if need_bias else None

@@ -55,10 +55,8 @@ def _forward_fake(*inputs) -> tuple[Tensor, Tensor, Tensor]:
 def _backward(*inputs) -> tuple[Tensor, ...]:
     """Return the gradients; an empty tensor for those that `needs` does not request."""
     *tensors, backend, update, every, keep, precision, needs = inputs
-    backward_inputs, operands = (
-        BackwardInputs(*tensors[: len(BackwardInputs._fields)]),
-        Operands(*tensors[len(BackwardInputs._fields) :]),
-    )
+    count = len(BackwardInputs._fields)
+    backward_inputs, operands = BackwardInputs(*tensors[:count]), Operands(*tensors[count:])
     request = _request(update, every, keep, precision)
     with no_autocast(operands.input.device.type):
         gradients = BACKENDS[backend].backward(operands, backward_inputs, request, Needs(*needs))

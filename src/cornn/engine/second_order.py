@@ -83,10 +83,8 @@ def by_autograd(
 
 
 def _setup(ctx, inputs, output) -> None:
-    backward_inputs, rest = (
-        BackwardInputs(*inputs[: len(BackwardInputs._fields)]),
-        inputs[len(BackwardInputs._fields) :],
-    )
+    count = len(BackwardInputs._fields)
+    backward_inputs, rest = BackwardInputs(*inputs[:count]), inputs[count:]
     tensors, (_, ctx.update, *_, ctx.needs) = rest[: len(Operands._fields)], rest[len(Operands._fields) :]
     ctx.count = len(inputs)
     ctx.save_for_backward(backward_inputs.grad_output, backward_inputs.grad_last, *tensors)

@@ -183,7 +183,9 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
     name = running.get_outputs()[0].name
     deviations = []
     for cut in (STEPS, 1, STEPS // 3) if options.state else (STEPS,):
-        state = {port.name: _initial_state(port, SEQUENCES) for port in running.get_inputs() if port.name not in feeds}
+        ports = [port for port in running.get_inputs() if port.name not in feeds]
+        sizes = [[SEQUENCES if isinstance(size, str) else size for size in port.shape] for port in ports]
+        state = {port.name: np.zeros(shape, np.float32) for port, shape in zip(ports, sizes, strict=True)}
         answer: Arrays = {}
         for piece in (slice(0, cut), slice(cut, STEPS))[: 1 if cut == STEPS else 2]:
             inputs = {key: value[:, piece] for key, value in feeds.items() if key != "lengths"}
@@ -194,7 +196,3 @@ def _estimator(running: Any, trained: TrainedModel, options: Any) -> float:
             state = {key: answer[f"last_{key}"] for key in state}
         deviations.append(deviation({name: answer[name]}, {name: np.asarray(expected)}))
     return float(np.max(deviations))
-
-
-def _initial_state(port: Any, batch: int) -> NDArray:
-    return np.zeros([batch if isinstance(size, str) else size for size in port.shape], np.float32)

@@ -11,10 +11,10 @@ from cornn import engine
 from cornn.baselines.horn import HORNCell
 from cornn.baselines.layer import Cell
 from cornn.export.graph import DOUBLE, FLOAT, Graph
-from cornn.functional import ACTIVATIONS, coefficients, spectrum
+from cornn.functional import ACTIVATIONS, Spectrum, coefficients, spectrum
 from cornn.layers import CoRNNCell
 
-__all__ = ["Equation", "array", "equation"]
+__all__ = ["Equation", "array", "equation", "step_over"]
 
 
 class Equation(NamedTuple):
@@ -43,6 +43,7 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
     dt, gamma, epsilon = (graph.weight(array(constant)) for constant in cell.oscillators())
     steps = coefficients(*cell.oscillators(), damping=cell.damping)
     keep, push, pull = (graph.weight(array(value)) for value in steps[:3])
+    of = spectrum(*cell.oscillators(), damping=cell.damping)
     activation = ACTIVATIONS[cell.activation].onnx
     if activation is None:
         raise ValueError(f"the activation {cell.activation!r} has no ONNX form: add one in cornn/functional.py")
@@ -62,11 +63,8 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
             return [body("Add", y, body("Mul", dt, z)), z]
         pre = body("Gemm", body("Concat", y, z, axis=-1), weight, drive, transB=1)
         if cell.default_constants:
-            values = y, z, activation(op, pre)
-            return [
-                body("Sum", *(body("Mul", part, value) for part, value in zip(row, values, strict=True)))
-                for row in _transition(body, cell, span)
-            ]
+            to = FLOAT if dtype == np.float32 else DOUBLE
+            return step_over(body, of, body("Cast", span, to=DOUBLE), (y, z, activation(op, pre)), to)
         h = body("Mul", dt, span)
         force = body("Sub", activation(op, pre), body("Mul", gamma, y))
         if one is None:
@@ -78,16 +76,14 @@ def _oscillators(graph: Graph, cell: CoRNNCell) -> Equation:
     return Equation(array(V), None if b is None else array(b), step)
 
 
-def _transition(body: Graph, cell: CoRNNCell, span: str) -> list[list[str]]:
-    """Add `functional.transition`, in float64: the factors of y, z and the force in the next y, and in the next z."""
-    of = spectrum(*cell.oscillators(), damping=cell.damping)
+def step_over(body: Graph, of: Spectrum, span: str, values: tuple[str, str, str], to: int) -> list[str]:
+    """Add `functional.step_by`: the next y and z for values of y, z and the force, of type `to`; span: in float64."""
 
     def times(left: str, part: Tensor) -> str:
         return body("Mul", left, body.weight(array(part)))
 
-    steps = body("Cast", span, to=DOUBLE)
-    left, rest = (body("Exp", times(steps, part)) for part in (of.log_slow, of.log_fast))
-    angle, fast_angle = (times(steps, torch.pi * part) for part in (of.turn, of.fast_turn))
+    left, rest = (body("Exp", times(span, part)) for part in (of.log_slow, of.log_fast))
+    angle, fast_angle = (times(span, torch.pi * part) for part in (of.turn, of.fast_turn))
     cosine, rest = body("Mul", left, body("Cos", angle)), body("Mul", rest, body("Cos", fast_angle))
     rings = body.weight(array(of.rings > 0))
     b = body("Where", rings, body("Mul", left, body("Sin", angle)), body("Sub", rest, cosine))
@@ -95,8 +91,8 @@ def _transition(body: Graph, cell: CoRNNCell, span: str) -> list[list[str]]:
     yz, zy = (times(b, part) for part in (of.yz, of.zy))
     yf = times(body("Sub", body.weight(np.float64(1)), yy), of.compliance)
     zf = times(body("Neg", zy), of.compliance)
-    to = FLOAT if cell.weight_ih.dtype == torch.float32 else DOUBLE
-    return [[body("Cast", part, to=to) for part in row] for row in ((yy, yz, yf), (zy, zz, zf))]
+    rows = ((body("Cast", part, to=to) for part in row) for row in ((yy, yz, yf), (zy, zz, zf)))
+    return [body("Sum", *(body("Mul", *pair) for pair in zip(row, values, strict=True))) for row in rows]
 
 
 def _horn(graph: Graph, cell: HORNCell) -> Equation:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from cornn._arguments import Argument, ArgumentError
-from cornn._atomic import write_atomically, write_errors
+from cornn._atomic import write_file
 from cornn.export.equations import array
 from cornn.export.graph import DOUBLE, FLOAT, INT64, Graph, Port, Shape
 from cornn.export.load import TrainedBank, TrainedModel, wrap_model
@@ -82,14 +82,13 @@ def to_onnx(model: Any, path: Path | str, options: OnnxOptions = OnnxOptions()) 
         return _finish(Path(path), content, inputs, outputs, check_bank(content, bank))
     options = validate_options(trained, options)
     content, inputs, outputs = build_graph(trained, options)
-    deviation = check(content, trained, options)
-    return _finish(Path(path), content, inputs, outputs, deviation)
+    return _finish(Path(path), content, inputs, outputs, check(content, trained, options))
 
 
 def _finish(
     path: Path, content: bytes, inputs: dict[str, Port], outputs: dict[str, Port], deviation: float
 ) -> OnnxExport:
-    _write(path, content)
+    write_file(path, content)
     input_shapes, output_shapes = ({name: shape for name, (_, shape) in ports.items()} for ports in (inputs, outputs))
     return OnnxExport(path, len(content), input_shapes, output_shapes, deviation)
 
@@ -148,10 +147,12 @@ def build_graph(trained: TrainedModel, options: OnnxOptions) -> tuple[bytes, dic
 
     after = {}
     if estimator is not None:
-        from cornn.export.onnx_preprocess import add_preprocessing, add_time_factors
+        from cornn.export.onnx_preprocess import add_preprocessing, add_steps
 
         if options.timespans:
-            timing = add_time_factors(graph, estimator.preparation_, timing, starts=not options.state)
+            unit, longest = np.float32(estimator.preparation_.unit), np.float32(estimator.preparation_.longest)
+            spans = add_steps(graph, str(timing.spans), unit, longest, starts=not options.state)
+            timing = replace(timing, spans=spans)
         value, after["seen"] = add_preprocessing(graph, estimator.preparation_, value, state["seen"], timing)
     value = _add_module(graph, model.encoder, value)
     every = model.read == "every"
@@ -261,10 +262,3 @@ def _add_module(graph: Graph, module: nn.Module, value: str) -> str:
         known = ", ".join(kind.__name__ for kind in MODULES)
         raise ValueError(f"cannot export the encoder {type(module).__name__} to ONNX: supported modules are {known}")
     return MODULES[type(module)](graph, module, value)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write the file atomically."""
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)

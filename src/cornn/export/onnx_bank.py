@@ -4,13 +4,16 @@ import json
 from typing import Any
 
 import numpy as np
+import torch
 
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS, BankInputs, View
 from cornn.estimators.bank_model import BankModel
 from cornn.estimators.times import LONGEST
-from cornn.export.bank import StepParts, decompose_steps, draw_sequences
+from cornn.export.bank import draw_sequences
+from cornn.export.equations import step_over
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Port, Shape
 from cornn.export.onnx_preprocess import add_steps
+from cornn.functional import spectrum
 
 __all__ = ["LIMIT", "build_bank_graph", "check_bank"]
 
@@ -108,26 +111,6 @@ def _add_view(graph: Graph, view: View, value: str, change: str, missing: str, s
     return graph("Div", channel, graph("Sqrt", graph("Max", variance, floor)))
 
 
-def _transition(body: Graph, parts: StepParts, span: str) -> list[str]:
-    """Add the coefficients of `functional.transition` for the spans (batch, 1), each (batch, neurons) in float32."""
-
-    def wave(operator: str) -> str:
-        return body(operator, body("Mul", span, body.weight(parts.angle)))
-
-    def power(base: np.ndarray) -> str:
-        return body("Exp", body("Mul", span, body.weight(np.log(base))))
-
-    grown = power(parts.slow)
-    value = body("Mul", grown, wave("Cos"))
-    gap = body("Mul", body.weight(0.5 * ~parts.rings), body("Sub", grown, power(parts.fast)))
-    first = body("Div", body("Add", body("Mul", grown, wave("Sin")), gap), body.weight(parts.root))
-    by_y, by_z, to_y, to_z = (body("Mul", first, body.weight(entry)) for entry in parts.less)
-    yy, gamma = body("Add", value, by_y), body.weight(parts.gamma)
-    yf = body("Div", body("Sub", body.weight(np.float64(1)), yy), gamma)
-    zf = body("Div", body("Neg", to_y), gamma)
-    return [body("Cast", part, to=FLOAT) for part in (yy, by_z, yf, to_y, body("Add", value, to_z), zf)]
-
-
 def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) -> str:
     """Add the oscillators, the pooling and the readout; return the scores, (batch, outputs)."""
     bank, inputs, neurons = model.bank.bank, model.bank.inputs, model.bank.bank.neurons
@@ -138,7 +121,7 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
     drive = graph.weight(np.repeat(projection, neurons // len(bank.first), 1) * bank.gain)
     bias, (keep, push, pull, dt) = graph.weight(bank.bias), (graph.weight(part) for part in bank.steps())
     height = graph.weight(bank.levels.transpose(1, 0, 2).reshape(levels, -1))  # (levels, y and z of all neurons)
-    powers = decompose_steps(bank)
+    of = spectrum(*torch.tensor(bank.constants))
     half, one = graph.weight(np.float32(0.5)), graph.weight(np.float32(1))
 
     def step(body: Graph, states: list[str], elements: list[str]) -> tuple[list[str], list[str]]:
@@ -150,11 +133,7 @@ def _add_bank(graph: Graph, model: BankModel, channels: str, spans: str | None) 
             y = body("Add", y, body("Mul", dt, z))
         else:
             duration = body("Cast", elements[1], to=FLOAT)
-            by = _transition(body, powers, elements[1])
-            y, z = (
-                body("Sum", *(body("Mul", term, part) for term, part in zip(row, (y, z, force), strict=True)))
-                for row in (by[:3], by[3:])
-            )
+            y, z = step_over(body, of, elements[1], (y, z, force), FLOAT)
         moment = body("Mul", duration, body("Add", time, body("Mul", half, duration)))
         time = body("Add", time, duration)
         x = body("Concat", y, z, axis=1)

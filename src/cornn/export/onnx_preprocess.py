@@ -1,7 +1,6 @@
 """Preprocessing and output conversion of an estimator in an ONNX graph."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from cornn.estimators.preparation import Preparation
 from cornn.export.graph import DOUBLE, FLOAT, Graph, Shape
 from cornn.export.recurrent import Timing
 
-__all__ = ["OUTPUTS", "add_preprocessing", "add_steps", "add_time_factors"]
+__all__ = ["OUTPUTS", "add_preprocessing", "add_steps"]
 
 
 def add_preprocessing(
@@ -44,13 +43,6 @@ def add_preprocessing(
 
     (last,), (features,) = graph.scan(step, [seen], [standard, *live])
     return features, last
-
-
-def add_time_factors(graph: Graph, preparation: Preparation, timing: Timing, *, starts: bool) -> Timing:
-    """Convert times since the previous sample to factors on dt; `starts` as for `add_steps`."""
-    assert timing.spans is not None
-    unit, longest = np.float32(preparation.unit or 1), np.float32(preparation.longest)
-    return replace(timing, spans=add_steps(graph, timing.spans, unit, longest, starts=starts))
 
 
 def add_steps(graph: Graph, spans: str, unit: np.floating, longest: np.floating, *, starts: bool) -> str:

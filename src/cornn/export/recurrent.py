@@ -32,7 +32,7 @@ state its last value for each layer and direction, (batch, hidden)."""
 
 def add_layer(graph: Graph, layer: nn.Module, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
     """Add a layer over (time, batch, features); components of `state`: (layers * directions, batch, hidden)."""
-    return LAYERS[type(layer)].run(graph, layer, input, state, timing, every)
+    return LAYERS[type(layer)](graph, layer, input, state, timing, every)
 
 
 def _stack(graph: Graph, layer: Stack, input: str, state: list[str], timing: Timing, every: bool) -> LayerResult:
@@ -102,33 +102,27 @@ def _pytorch_layer(operator: str, gates: tuple[int, ...], **attributes: int) -> 
     return run
 
 
-@dataclass(frozen=True)
-class LayerExport:
-    """The function that adds the layer to a graph, and the names of the state components of PyTorch's layers."""
-
-    run: Callable[..., LayerResult]
-    states: tuple[str, ...] = ()
-
-
-LAYERS: dict[type[nn.Module], LayerExport] = {
-    CoRNN: LayerExport(_stack),
-    nn.LSTM: LayerExport(_pytorch_layer("LSTM", (0, 3, 1, 2)), ("h", "c")),
-    nn.GRU: LayerExport(_pytorch_layer("GRU", (1, 0, 2), linear_before_reset=1), ("h",)),
-    nn.RNN: LayerExport(_pytorch_layer("RNN", (0,)), ("h",)),
-    baselines.TanhRNN: LayerExport(_stack),
-    baselines.FastRNN: LayerExport(_stack),
-    baselines.FastGRNN: LayerExport(_stack),
-    baselines.AntisymmetricRNN: LayerExport(_stack),
-    baselines.GatedAntisymmetricRNN: LayerExport(_stack),
-    baselines.ExpRNN: LayerExport(_stack),
-    baselines.DTRIV: LayerExport(_stack),
-    baselines.LipschitzRNN: LayerExport(_stack),
-    baselines.HORN: LayerExport(_stack),
-    baselines.CustomRNN: LayerExport(_stack),
+LAYERS: dict[type[nn.Module], Callable[..., LayerResult]] = {
+    CoRNN: _stack,
+    nn.LSTM: _pytorch_layer("LSTM", (0, 3, 1, 2)),
+    nn.GRU: _pytorch_layer("GRU", (1, 0, 2), linear_before_reset=1),
+    nn.RNN: _pytorch_layer("RNN", (0,)),
+    baselines.TanhRNN: _stack,
+    baselines.FastRNN: _stack,
+    baselines.FastGRNN: _stack,
+    baselines.AntisymmetricRNN: _stack,
+    baselines.GatedAntisymmetricRNN: _stack,
+    baselines.ExpRNN: _stack,
+    baselines.DTRIV: _stack,
+    baselines.LipschitzRNN: _stack,
+    baselines.HORN: _stack,
+    baselines.CustomRNN: _stack,
 }
-"""Layers that can be exported."""
+"""Layer that can be exported -> function that adds it to a graph."""
 
 
 def state_names(layer: nn.Module) -> tuple[str, ...]:
     """Return the names of the state components of a layer."""
-    return layer.cell().states if isinstance(layer, Stack) else LAYERS[type(layer)].states
+    if isinstance(layer, Stack):
+        return layer.cell().states
+    return ("h", "c") if isinstance(layer, nn.LSTM) else ("h",)

@@ -102,8 +102,9 @@ def growing_sum_gradient() -> Counterexample:
     return Counterexample(f"{SETTING} eq:assm with r = 1/2: dE_100/db", claimed, measured, f"{ONE_NEURON} 1/40")
 
 
-def _growing_weight_gradient(setting: str, claimed: float, dt: float, n: int, k: int) -> Counterexample:
-    """Measure step k's part of dE_n/dW: a full force until step k, then an input that keeps tanh at 0."""
+def growing_weight_gradient() -> Counterexample:
+    """Exceed eq:norm3 with one neuron, under a full force until step k and then an input that keeps tanh at 0."""
+    dt, n, k = 0.0025, 400, 40
     neuron, delta = growing_network("implicit", dt), 1 / (1 + dt)
     W, W_z = neuron.W.item(), neuron.W_z.item()
     y = z = 0.0
@@ -115,24 +116,18 @@ def _growing_weight_gradient(setting: str, claimed: float, dt: float, n: int, k:
         y += dt * z
     trajectory = simulate(neuron, torch.tensor(inputs, dtype=torch.float64)[:, None, None])
     measured = gradient_by_lag(neuron, trajectory, 1.0)["W"][k - 1].item()
-    return Counterexample(setting, claimed, measured, "one neuron suffices, within t <= 1; not at dt = 0.01")
-
-
-WEIGHT = (
-    "m = 1, dt = 0.0025, W and W_z at the edge of eq:assm with r = 1/2, a full force until step 40, then tanh kept at "
-    "0, target 1: step 40's part of dE_400/dW"
-)
-
-
-def growing_weight_gradient() -> Counterexample:
-    """Exceed eq:norm3 with one neuron."""
-    claimed = claims.weight_gradient(1, 1.0, 0.0025, 0.5, 400, 40)
-    return _growing_weight_gradient(WEIGHT, claimed, 0.0025, 400, 40)
+    setting = (
+        "m = 1, dt = 0.0025, W and W_z at the edge of eq:assm with r = 1/2, a full force until step 40, then tanh kept "
+        "at 0, target 1: step 40's part of dE_400/dW"
+    )
+    reach = "one neuron suffices, within t <= 1; not at dt = 0.01"
+    return Counterexample(setting, claims.weight_gradient(1, 1.0, dt, 0.5, n, k), measured, reach)
 
 
 def growing_late_gradient() -> Counterexample:
     """Exceed eq:norm4 with one neuron."""
-    return _growing_weight_gradient(WEIGHT, claims.late_gradient(1, 1.0, 0.0025, 0.5), 0.0025, 400, 40)
+    case = growing_weight_gradient()
+    return Counterexample(case.setting, claims.late_gradient(1, 1.0, 0.0025, 0.5), case.measured, case.reach)
 
 
 def hub_early_gradient() -> Counterexample:

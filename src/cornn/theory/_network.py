@@ -6,6 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from cornn._arguments import check_known
 from cornn.functional import ACTIVATIONS, DAMPINGS, Coefficients, coefficients
 from cornn.layers import CoRNN, CoRNNCell
 
@@ -99,10 +100,8 @@ def network(
         ValueError: If `damping` or `activation` is unknown, a shape is wrong, a value is not finite, dt is not
             positive, or gamma or epsilon is negative.
     """
-    if damping not in DAMPINGS:
-        raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+    check_known("damping", damping, DAMPINGS)
+    check_known("activation", activation, ACTIVATIONS)
 
     def double(value: float | Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()

@@ -40,15 +40,10 @@ def _stiff(network: Network) -> Tensor:
     return network.gamma + network.epsilon**2 if network.damping == "explicit" else network.gamma
 
 
-def _slack(network: Network) -> Tensor:
-    """Return the denominator of the rate."""
-    return 2 * network.epsilon - network.dt * _stiff(network)
-
-
 def energy_rate(network: Network) -> Tensor:
     """Return the rate per neuron, (hidden); infinite where dt is at or above `energy_step_limit`."""
-    slack = _slack(network)
-    return torch.where(slack > 0, 1 / slack, torch.inf)
+    denominator = 2 * network.epsilon - network.dt * _stiff(network)
+    return torch.where(denominator > 0, 1 / denominator, torch.inf)
 
 
 def energy_step_limit(network: Network) -> Tensor:

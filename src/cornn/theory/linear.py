@@ -15,6 +15,7 @@ import math
 import torch
 from torch import Tensor
 
+from cornn._arguments import check_known
 from cornn._scaling import log_spaced
 from cornn.functional import DAMPINGS, coefficients
 
@@ -39,11 +40,6 @@ Value = float | Tensor
 
 def _double(*values: Value) -> list[Tensor]:
     return [torch.as_tensor(value, dtype=torch.float64) for value in values]
-
-
-def _check(damping: str) -> None:
-    if damping not in DAMPINGS:
-        raise ValueError(f"unknown damping {damping!r}: choose one of {', '.join(DAMPINGS)}")
 
 
 def _keep(dt: float, epsilon: float, damping: str) -> float:
@@ -124,7 +120,7 @@ def stability_limit(gamma: Value, epsilon: Value, *, damping: str = "explicit") 
         >>> round(linear.stability_limit(1.0, 1.0).item(), 4)
         1.2361
     """
-    _check(damping)
+    check_known("damping", damping, DAMPINGS)
     gamma, epsilon = _double(gamma, epsilon)
     root = torch.sqrt(epsilon**2 + 4 * gamma)
     # The explicit limit in the form above cancels for small gamma; this form has the same value.

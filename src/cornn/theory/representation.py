@@ -54,12 +54,10 @@ def leading_gradient(network: Network, trajectory: Trajectory) -> Tensor:
     Returns:
         The leading terms, (time, batch, hidden); entry k - 1 belongs to step k.
     """
-    last = trajectory.y[-1]
-    carried = torch.zeros_like(last)
+    last = carried = trajectory.y[-1]
     gradients = []
-    for slope, after in zip(trajectory.slopes.flip(0), [None, *trajectory.slopes.flip(0)[:-1]], strict=True):
-        if after is not None:
-            _, C = jacobian_blocks(network, after)
-            carried = ((last + carried).unsqueeze(-2) @ C).squeeze(-2)
-        gradients.append(network.push * network.dt * slope * (last + carried))
+    for slope in trajectory.slopes.flip(0):
+        gradients.append(network.push * network.dt * slope * carried)
+        _, C = jacobian_blocks(network, slope)
+        carried = last + (carried.unsqueeze(-2) @ C).squeeze(-2)
     return torch.stack(gradients).flip(0)

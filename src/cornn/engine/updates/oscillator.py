@@ -41,7 +41,15 @@ class TimedUpdate(Update):
     """An update of coRNN: steps have a time, and the kernels are written by hand."""
 
     timed = True
+    kernel: str  # name of its struct in kernels/update.cuh
     activation: str
+    damping = "explicit"
+
+    @functools.cached_property
+    def macros(self) -> Mapping[str, object]:
+        """The macros of the CUDA kernels."""
+        implicit = int(self.damping == "implicit")
+        return {"UPDATE": self.kernel, "IMPLICIT": implicit, "ACTIVATION": self.activation.upper()}
 
     @functools.cached_property
     def saved(self) -> Saved:
@@ -55,7 +63,7 @@ class Oscillator(TimedUpdate):
     There is one object of each, in `OSCILLATORS`.
     """
 
-    damping: str
+    kernel = "Oscillator"
 
     def __init__(self, damping: str, activation: str) -> None:
         def reference(pre, y, z, dt, gamma, epsilon):
@@ -70,12 +78,6 @@ class Oscillator(TimedUpdate):
             state=("y", "z"),
             in_place=InPlace(self._step_, self._adjoint_),
         )
-
-    @functools.cached_property
-    def macros(self) -> Mapping[str, object]:
-        """The macros of the CUDA kernels."""
-        implicit = int(self.damping == "implicit")
-        return {"UPDATE": "Oscillator", "IMPLICIT": implicit, "ACTIVATION": self.activation.upper()}
 
     def coefficients(self, parameters: Tensor, span: Tensor | None) -> Coefficients:
         """`parameters` is (3, 1, hidden), or (3, group, 1, hidden); `span` is (batch, 1) or None."""

@@ -10,8 +10,7 @@ The kernels are csrc/spans.h and `Spans` in kernels/update.cuh. They do not comp
 these are needed, `engine.run` uses the portable backend.
 """
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -37,6 +36,8 @@ class Losses(NamedTuple):
 class Spans(TimedUpdate):
     """coRNN's update over durations. There is one object per activation, in `SPANS`."""
 
+    kernel = "Spans"
+
     def __init__(self, activation: str) -> None:
         def reference(pre, y, z, *parameters):
             k = find_losses(Spectrum(*parameters), torch.ones_like(pre[..., :1]))
@@ -52,11 +53,6 @@ class Spans(TimedUpdate):
             state=("y", "z"),
             in_place=InPlace(self._step_, self._adjoint_),
         )
-
-    @functools.cached_property
-    def macros(self) -> Mapping[str, object]:
-        """The macros of the CUDA kernels."""
-        return {"UPDATE": "Spans", "IMPLICIT": 0, "ACTIVATION": self.activation.upper()}
 
     def coefficients(self, parameters: Tensor, span: Tensor | None) -> Losses:
         """`parameters` is (10, 1, hidden), or (10, group, 1, hidden); `span` is (batch, 1), or None for 1."""

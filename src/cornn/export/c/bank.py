@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import cornn
@@ -15,14 +16,14 @@ from cornn._atomic import write_errors, write_together
 from cornn.engine.bank import GROUP, Bank
 from cornn.estimators.bank_inputs import CONSTANT, GAPS, LARGEST, PRIOR_STEPS
 from cornn.estimators.bank_model import BankModel, shrink_bank_model
-from cornn.estimators.bank_readout import Readout
 from cornn.estimators.methods import SequenceEstimator
 from cornn.estimators.series import SequenceData
 from cornn.estimators.times import LONGEST
-from cornn.export.bank import decompose_steps, draw_sequences
+from cornn.export.bank import draw_sequences
 from cornn.export.c import host
 from cornn.export.c.float32 import emit_arithmetic
 from cornn.export.c.source import Constants, number, render, rows
+from cornn.functional import spectrum
 
 __all__ = ["BankExport", "bank_to_c", "measure_memory"]
 
@@ -87,15 +88,15 @@ class BankExport:
         return lines
 
 
-def measure_memory(model: BankModel) -> tuple[int, int]:
-    """Return the bytes of flash for constants and the bytes of RAM for the state."""
+def measure_memory(model: BankModel, groups: int | None = None) -> tuple[int, int]:
+    """Return the bytes of flash for constants and the bytes of RAM for the state, of all groups of neurons or fewer."""
     bank, inputs, outputs = model.bank.bank, model.bank.inputs.features, len(model.readout.bias)
-    levels, groups = bank.levels.shape[1], len(bank.first)
-    timed = model.bank.inputs.unit is not None
+    levels, groups = bank.levels.shape[1], len(bank.first) if groups is None else groups
+    timed, neurons = model.bank.inputs.unit is not None, groups * GROUP
     steps = len(TRANSITION) if timed else len(STEP)
-    flash = groups * (4 + 4 * inputs) + 4 * bank.neurons * (2 + steps + 2 * levels + bank.stats * outputs)
+    flash = groups * (4 + 4 * inputs) + 4 * neurons * (2 + steps + 2 * levels + bank.stats * outputs)
     flash += 4 * (4 * inputs + outputs)
-    state = 4 + 4 * timed + 4 * inputs * 6 + 4 * bank.neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
+    state = 4 + 4 * timed + 4 * inputs * 6 + 4 * neurons * 2 * (1 + 4 * levels + 3 * bank.plain)
     return flash, state
 
 
@@ -147,17 +148,12 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     """Drop groups of neurons until the constants and the state fit."""
     limits = tuple(np.inf if limit is None else limit for limit in (max_flash, max_ram))
 
-    def measure(groups: int) -> tuple[int, int]:
-        return measure_memory(
-            BankModel(model.bank.select(np.arange(groups)), _cut_readout(model, groups), model.penalty)
-        )
-
     def fits(groups: int) -> bool:
-        return all(size <= limit for size, limit in zip(measure(groups), limits, strict=True))
+        return all(size <= limit for size, limit in zip(measure_memory(model, groups), limits, strict=True))
 
     def describe_need(groups: int) -> list[str | Argument]:
         """Say what the groups need, and which limits to raise to which number."""
-        flash, state = measure(groups)
+        flash, state = measure_memory(model, groups)
         sizes = (("max_flash", flash, limits[0]), ("max_ram", state, limits[1]))
         parts: list[str | Argument] = []
         for name, size, limit in sizes:
@@ -182,11 +178,6 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     smaller, before, after = shrink_bank_model(model, sequences, aim, groups_left)
     (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
     return smaller, (f"{name} (leave-one-out)", first, second)
-
-
-def _cut_readout(model: BankModel, groups: int) -> Readout:
-    width = groups * GROUP * model.bank.bank.stats
-    return Readout(model.readout.weight[:width], model.readout.bias)
 
 
 def _sequences(estimator: SequenceEstimator, data: Any) -> list[SequenceData]:
@@ -277,12 +268,14 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
 
 def _transition(bank: Bank) -> dict[str, tuple[NDArray, str]]:
     """Return the constants of `TRANSITION` and their types."""
-    parts = decompose_steps(bank)
-    values = {"rate": np.log2(parts.slow), "other": np.where(parts.rings, 0, np.log2(parts.fast / parts.slow))}
-    values |= {name: entry / parts.root for name, entry in zip(("yy", "yz", "zy", "zz"), parts.less, strict=True)}
-    values["ease"] = 1 / parts.gamma
-    turn = np.round(parts.angle / (2 * np.pi) * 2.0**32)
-    return {name: (entry, "float32") for name, entry in values.items()} | {"turn": (turn, "uint32")}
+    of = spectrum(*torch.tensor(bank.constants))
+    rings, gap = of.rings > 0, (of.log_fast - of.log_slow) / np.log(2)
+    values = {"rate": of.log_slow / np.log(2), "other": torch.where(rings, 0.0, gap)}
+    # In C the powers of real eigenvalues have the factor -1/2.
+    values |= {name: torch.where(rings, 1.0, -2.0) * getattr(of, name) for name in ("yy", "yz", "zy", "zz")}
+    values["ease"] = of.compliance
+    turn = torch.round(of.turn / 2 * 2.0**32).numpy()
+    return {name: (entry.numpy(), "float32") for name, entry in values.items()} | {"turn": (turn, "uint32")}
 
 
 def _channel(view: tuple[str, bool]) -> str:
@@ -359,20 +352,18 @@ def _check(
         if timed:
             port = {"sample": "float sample[MODEL_INPUTS + 1]", "span": ", sample[MODEL_INPUTS]"}
         program = render("check.c.in", {**port, "address": "", "every": 0})
-        answers = []
-        for name, part in (("sanitized", tables[:5]), ("fast", tables)):
-            (folder / f"{name}.c").write_text(program.replace("model_state state;", "static model_state state;"))
-            host.compile_program(folder, folder / name, sanitized=name == "sanitized")
-            answers.append(host.run_program(folder / name, part, outputs))
+        program = program.replace("model_state state;", "static model_state state;")
+        host.compile_and_run(folder, program, tables[:5], outputs, sanitized=True)
+        answers = host.compile_and_run(folder, program, tables, outputs, sanitized=False)
         host.compile_program(folder, folder / "main", sanitized=False)
         if subprocess.run([str(folder / "main")], capture_output=True).returncode:
             raise RuntimeError("the example main.c disagrees with the model on this machine")
     largest = max(float(np.abs(expected).max()), 1e-30)
-    deviation = float(np.abs(answers[1] - expected).max()) / largest
+    deviation = float(np.abs(answers - expected).max()) / largest
     if not deviation <= LIMIT:
         raise ValueError(
             f"the outputs of the C code deviate from Python's by {deviation:.1e} of the largest, more than {LIMIT}: "
             "it is not written. Check that the sequences are like the training data"
         )
     classes = estimator.output_spec().classes
-    return deviation, float((answers[1].argmax(1) == expected.argmax(1)).mean()) if classes else None
+    return deviation, float((answers.argmax(1) == expected.argmax(1)).mean()) if classes else None

@@ -74,14 +74,10 @@ def check(
         "span": "",
     }
     program = render("check.c.in", values | {"every": int(vectors.every)})
-    answers = []
-    for name, part in (("sanitized", few), ("fast", vectors.sequences)):
-        if len(answers) == 1 and len(few) == len(vectors.sequences):
-            break
-        (folder / f"{name}.c").write_text(program, encoding="ascii")
-        host.compile_program(folder, folder / name, sanitized=name == "sanitized")
-        answers.append(host.run_program(folder / name, part, model.outputs))
-    checked = _compare(vectors, answers[0], answers[-1], len(few))
+    answers = few_answers = host.compile_and_run(folder, program, few, model.outputs, sanitized=True)
+    if len(few) < len(vectors.sequences):
+        answers = host.compile_and_run(folder, program, vectors.sequences, model.outputs, sanitized=False)
+    checked = _compare(vectors, few_answers, answers, len(few))
     if weights == "float32":
         limit = max(FLOAT32_LIMIT, ERROR_RATIO * _share(vectors.answers, vectors.double))
         if not checked.difference <= limit:

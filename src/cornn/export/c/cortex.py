@@ -80,31 +80,21 @@ def measure(
         samples = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
         (room / "samples").write_bytes(samples)
         compiled = [(folder / "model.c", STRICT), *((source, flags) for source in sources)]
-        model = _run(room, folder, compiled, processor, outputs)
-        empty = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs)
-    steps = sum(len(sequence) for sequence in sequences)
-    instructions = [INSTRUCTIONS * int(part.ticks.sum()) / steps for part in (model, empty)]
+        steps = sum(len(sequence) for sequence in sequences)
+        model = _run(room, folder, compiled, processor, outputs, steps)
+        empty = _run(room, folder, [(room / "nothing.c", STRICT)], processor, outputs, steps)
     return Measurement(
         model.flash - empty.flash,
         model.ram - empty.ram,
-        int(model.stack.max()) - int(empty.stack.max()),
-        instructions[0] - instructions[1],
+        model.stack - empty.stack,
+        model.instructions - empty.instructions,
         model.answers,
     )
 
 
-@dataclass(frozen=True)
-class _EmulatorRun:
-    flash: int
-    ram: int
-    ticks: NDArray
-    stack: NDArray
-    answers: NDArray
-
-
 def _run(
-    room: Path, folder: Path, sources: Sequence[tuple[Path, Sequence[str]]], processor: str, outputs: int
-) -> _EmulatorRun:
+    room: Path, folder: Path, sources: Sequence[tuple[Path, Sequence[str]]], processor: str, outputs: int, steps: int
+) -> Measurement:
     """Compile and run; `sources`: files with their compiler flags."""
     target, board = PROCESSORS[processor]
     call = (COMPILER, *target, *FLAGS, f"-I{folder}")
@@ -119,7 +109,8 @@ def _run(
     _call(EMULATOR, "-M", board, *RUN, "-semihosting-config", "enable=on,target=native", "-kernel", program, cwd=room)
     kind = np.dtype([("ticks", "<u4"), ("stack", "<u4"), ("answers", "<f4", (outputs,))])
     result = np.fromfile(room / "answers", kind)
-    return _EmulatorRun(text + data, data + bss, result["ticks"], result["stack"], result["answers"])
+    instructions = INSTRUCTIONS * int(result["ticks"].sum()) / steps
+    return Measurement(text + data, data + bss, int(result["stack"].max()), instructions, result["answers"])
 
 
 def _call(*command: object, cwd: Path | None = None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SANITIZED", "STRICT", "compile_program", "find_compiler", "run_program"]
+__all__ = ["SANITIZED", "STRICT", "compile_and_run", "compile_program", "find_compiler", "run_program"]
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -18,6 +18,14 @@ FAST = ("-O2",)
 def find_compiler() -> str | None:
     """Return gcc or a compatible compiler; None if there is none."""
     return next(filter(None, map(shutil.which, ("gcc", "clang", "cc"))), None)
+
+
+def compile_and_run(folder: Path, text: str, sequences: list[NDArray], outputs: int, *, sanitized: bool) -> NDArray:
+    """Compile a program with model.c of a folder, and return its outputs for the sequences."""
+    program = folder / ("sanitized" if sanitized else "fast")
+    program.with_suffix(".c").write_text(text, encoding="ascii")
+    compile_program(folder, program, sanitized=sanitized)
+    return run_program(program, sequences, outputs)
 
 
 def compile_program(folder: Path, program: Path, *, sanitized: bool) -> None:

@@ -77,13 +77,13 @@ def emit_int8(model: ModelIR, formats: Formats, about: Mapping[str, object]) -> 
         scaled = [factor * unit for factor, unit in zip(_factors(layer, model.damping), units, strict=True)]
         factors.append(np.stack([np.broadcast_to(factor, model.hidden if per_neuron else 1) for factor in scaled]))
         steps.append(np.broadcast_to(layer.dt * 2.0 ** (y - z), model.hidden if per_neuron else 1))
-    point = min(POINT, _shift([_bound_force(*parts) for parts in zip(model.layers, matrices, strict=True)], 31))
+    point = min(POINT, _shift([_bound_force(*parts) for parts in zip(model.layers, matrices, strict=True)]))
     # A shift by 32 bits is cheapest: the result is the upper word.
-    scale_shift = min(32, _shift([scale for parts in matrices for _, scale in parts], 31) - point)
+    scale_shift = min(32, _shift([scale for parts in matrices for _, scale in parts]) - point)
     if point < MIN_POINT or scale_shift < MIN_SHIFT:
         words = "the weights and states exceed the integer range: export with "
         raise ArgumentError(words, Argument("weights", "float32"))
-    z_shift, y_shift = min(30, _shift(factors, 31)), min(30, _shift(steps, 31))
+    z_shift, y_shift = min(30, _shift(factors)), min(30, _shift(steps))
     lines = []
     for index, layer in enumerate(model.layers):
         parts = dict(zip(("V", "W", "W_z"), matrices[index], strict=True))
@@ -142,10 +142,10 @@ def _bound_force(layer: Layer, matrices: Sequence[tuple[Array, Array]]) -> Array
     return np.abs(layer.b) + sum((np.abs(rows).sum(1) + 1) * scale * 2.0**UPPER for rows, scale in matrices)
 
 
-def _shift(values: Sequence[Array], bits: int) -> int:
-    """Return the largest exponent s for which all values times 2^s stay below 2^bits."""
+def _shift(values: Sequence[Array]) -> int:
+    """Return the largest exponent s for which all values times 2^s stay below 2^31."""
     largest = max(float(np.abs(value).max()) for value in values)
-    return bits - 1 - math.floor(math.log2(largest * (1 + 1e-6))) if largest > 0 else bits
+    return 30 - math.floor(math.log2(largest * (1 + 1e-6))) if largest > 0 else 31
 
 
 def _rows(matrix: Array) -> tuple[Array, Array]:

@@ -98,18 +98,12 @@ def make_plain(tensor: Tensor | None) -> Tensor | None:
 
 def launch(prepared: Launch, arguments: Sequence[Tensor | int | None]) -> None:
     """Launch a kernel on the current stream of its device. A tensor is passed as its address, None as 0."""
-    values = [_as_integer(x) for x in arguments]
+    values = [0 if x is None else x.data_ptr() if isinstance(x, Tensor) else int(x) for x in arguments]
     if torch.cuda.current_device() == prepared.device:
         _launch(prepared, values)
     else:
         with torch.cuda.device(prepared.device):
             _launch(prepared, values)
-
-
-def _as_integer(argument: Tensor | int | None) -> int:
-    if argument is None:
-        return 0
-    return argument.data_ptr() if isinstance(argument, Tensor) else int(argument)
 
 
 def _launch(prepared: Launch, values: list[int]) -> None:

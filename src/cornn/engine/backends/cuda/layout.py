@@ -144,7 +144,7 @@ class GridPlan(NamedTuple):
         """32-bit words of device memory for the values of a team."""
         return 2 * self.size * self.sequences // (2 if self.precision == "bf16" else 1)
 
-    def shared(self, direction: str = "", spans: bool = False, for_parameters: bool = False) -> int:
+    def shared(self) -> int:
         """Return the bytes of dynamic shared memory: `Memory` of the kernels."""
         if self.precision == "exact":
             return 8 * self.rows * self.size + max(768 * self.sequences, 32 * self.rows * self.sequences)
