@@ -209,8 +209,10 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
 
 
 def _can_export_to_c(estimator: Any) -> bool:
-    """Return whether a model can be exported to C: networks can, and causal banks."""
-    return bool(estimator.history_) or estimator.bank_.bank.causal
+    """Return whether a model can be exported to C: causal banks can, and networks without missing values and times."""
+    if not estimator.history_:
+        return estimator.bank_.bank.causal
+    return not estimator.preparation_.masked and estimator.preparation_.unit is None
 
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:
