@@ -146,7 +146,9 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         wrong = [row for row in surest if predicted[row] != truth[row]][: EXAMPLES // 2]
         right = _alternate_classes([row for row in surest if predicted[row] == truth[row]], truth)
         rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
-        titles = [f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
+        titles = [
+            f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f}\u00a0%)" for row in rows
+        ]
         marks = [bool(predicted[row] == truth[row]) for row in rows]
     else:
         truth = test.numbers().reshape(len(test), -1)
