@@ -791,3 +791,23 @@ def test_the_plan_names_its_experiments_in_a_narrow_terminal(cornn, monkeypatch)
     assert code == 0
     assert "…" not in out
     assert "…" not in cornn("data")[1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_output_that_cannot_be_written_is_an_error_of_one_line():
+    command = [sys.executable, "-m", "cornn", "--help"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    words = "cornn: cannot write the output (No space left on device): choose another place\n"
+    assert (done.returncode, done.stderr) == (2, words)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
+def test_a_closed_pipe_ends_the_program_without_a_message():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cornn", "--help"]
+    with os.fdopen(writing, "w") as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -24,8 +24,10 @@ def main() -> None:
     """Run a command. Errors are one line on stderr with exit code 2; CORNN_DEBUG=1 shows the traceback."""
     warnings.showwarning = _show_warning
     try:
-        with _exiting_on_signals():
+        with _exiting_on_signals(), _flushing_output():
             cli.run(sys.argv[1:])
+    except BrokenPipeError:  # the reader, such as `head`, has what it wants
+        sys.exit(128 + 13)  # SIGPIPE
     except KeyboardInterrupt as stop:
         print("cornn: stopped.", file=sys.stderr)
         sys.exit(exit_code(stop))
@@ -34,6 +36,21 @@ def main() -> None:
             raise
         print(f"cornn: {_one_line(error)}", file=sys.stderr)
         sys.exit(2)
+
+
+@contextmanager
+def _flushing_output() -> Iterator[None]:
+    """Flush stdout at the end, so that a full disk or a closed pipe ends the program like other errors."""
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails again on exit
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise OSError(f"cannot write the output ({error.strerror}): choose another place") from error
 
 
 @contextmanager

@@ -33,8 +33,15 @@ def write_errors(path: Path) -> Iterator[None]:
         raise OSError(f"cannot write {path} ({error.strerror or error}): choose another path") from error
 
 
-def check_destination(path: Path) -> None:
-    """Raise OSError if a file cannot be written to `path`. For use before work whose result would be lost."""
+def check_destination(path: Path, *others: Path) -> None:
+    """Raise OSError if a file cannot be written to `path`. For use before work whose result would be lost.
+
+    Args:
+        path: The file to write.
+        *others: Files of the same command, its inputs for instance, that must not be overwritten: a ValueError.
+    """
+    if path.resolve() in [other.resolve() for other in others]:
+        raise ValueError(f"{path} is named twice, and writing it would overwrite it: choose another path")
     if path.exists() and not path.is_file():  # a pipe or a device
         return
     folder = next(parent for parent in path.absolute().parents if parent.exists())

@@ -205,6 +205,28 @@ def test_a_future_that_is_not_there(cornn, folder):
     assert cornn("predict", "here", "data.csv")[2] == f"cornn: {words} and missing targets\n"
     with pytest.raises(ValueError, match=r"and missing targets, or pass `future`$"):
         predict_file("here", "data.csv")
+    one = Path("data.csv").read_text().splitlines()[:11]
+    Path("one.csv").write_text("\n".join(one))
+    assert cornn("predict", "here", "one.csv")[2].startswith("cornn: the series has no rows for the steps to forecast")
+
+
+def test_a_file_to_write_is_not_one_to_read(cornn, folder):
+    options = ("--id", "who", "--target", "kind", "--ignore", "at", "size", "team", "--neurons", "8", "--no-report")
+    assert cornn("fit", "data.csv", *options, "--out", "here")[0] == 0
+    table, model = Path("data.csv").read_bytes(), Path("here/model.safetensors")
+    words = "{} is named twice, and writing it would overwrite it: choose another path"
+    commands = {
+        "./data.csv": ("predict", "here", "data.csv", "--out"),
+        str(folder / "data.csv"): ("predict", "here", "data.csv", "--attributions"),
+        "here/model.safetensors": ("export", str(model), "--to", "onnx", "--out"),
+        "why.csv": ("predict", "here", "data.csv", "--attributions", "why.csv", "--out"),
+    }
+    weights = model.read_bytes()
+    for path, command in commands.items():
+        code, _, err = cornn(*command, path)
+        assert (code, err) == (2, f"cornn: {words.format(Path(path))}\n")
+    assert (Path("data.csv").read_bytes(), model.read_bytes()) == (table, weights)
+    assert not Path("why.csv").exists()
 
 
 def test_a_file_that_cannot_be_written_is_named_without_an_option(cornn, folder):
@@ -212,7 +234,7 @@ def test_a_file_that_cannot_be_written_is_named_without_an_option(cornn, folder)
     assert cornn("fit", "data.csv", *options, "--out", "here")[0] == 0
     for option in ("--attributions", "--out"):
         code, _, err = cornn("predict", "here", "data.csv", option, "data.csv/why.csv")
-        sentence = "cannot write data.csv/why.csv (File exists): choose another path"
+        sentence = "cannot write data.csv/why.csv (Not a directory): choose another path"
         assert (code, err.splitlines()[-1]) == (2, f"cornn: {sentence}")
         assert cornn("predict", "here", "data.csv", option, "new/why.csv")[0] == 0
     sentence = "cannot write nowhere/why.csv (No such file or directory): choose another path"

@@ -25,6 +25,7 @@ from cornn.fitting.readers import Layout, read
 from cornn.fitting.readers.table import Table
 from cornn.fitting.summary import summarise
 
+NETWORK = ("--hidden-size", "4", "--epochs", "1")
 QUICK = ("--method", "network", "--hidden-size", "8", "--epochs", "4", "--device", "cpu", "--quiet")
 STEPS = 12
 
@@ -69,15 +70,18 @@ def predictions(text):
         pytest.param("wide.csv", (), ["onnx"], marks=pytest.mark.slow),
         ("wide.csv", ("--causal",), ["onnx", "c"]),
         ("long.csv", ("--id", "who", "--time", "at", "--ignore", "size"), ["onnx"]),
+        ("long.csv", ("--id", "who", "--time", "at", "--ignore", "size", *NETWORK), ["onnx"]),
     ],
-    ids=["default", "causal", "with times"],
+    ids=["default", "causal", "with times", "network with times"],
 )
 def test_the_page_suggests_only_exports_that_work(cornn, tables, table, options, exports):
-    arguments = ("--target", "kind", "--neurons", "64", "--device", "cpu", "--quiet", "--out", "here")
+    neurons = () if options[-len(NETWORK) :] == NETWORK else ("--neurons", "64")
+    arguments = ("--target", "kind", *neurons, "--device", "cpu", "--quiet", "--out", "here")
     code, _, error = cornn("fit", table, *options, *arguments)
     assert code == 0, error
     page = (tables / "here" / "report.html").read_text(encoding="utf8")
     assert re.findall(r"cornn export here --to (\w+)", page) == exports
+    assert ("Values count relative to the mean" in page) == bool(neurons)
 
 
 def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
@@ -170,7 +174,9 @@ def test_several_targets_are_explained_by_the_first(cornn, tables):
     np.savez(tables / "two.npz", X=X, y=np.stack([y + 0.5, 2.0 * y], 1))
     code, _, err = cornn("fit", "two.npz", "--target", "y", "--task", "regress", "--out", "two", "--quiet")
     assert code == 0, err
-    assert "that of the first" in (tables / "two/report.html").read_text()
+    page = (tables / "two/report.html").read_text()
+    assert "Colours are those of the first target." in page
+    assert all(f"y {number}: mean absolute error" in page for number in (1, 2))
     assert cornn("predict", "two", "two.npz", "--attributions", "why.csv")[0] == 0
     found = load(tables / "two/model.safetensors").attributions(X, target=0)
     why = predictions((tables / "why.csv").read_text())
@@ -392,6 +398,7 @@ def test_arrays_and_the_archive_with_a_test_file(cornn, tables):
     assert cornn("predict", "there", "a.ts")[1] == cornn("predict", "there", "train.npz")[1]
 
 
+@pytest.mark.filterwarnings("default::UserWarning")
 def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
     before = sorted(tables.iterdir())
     code, out, _ = cornn("fit", "long.csv", "--target", "kind", "--id", "who", "--ignore", "at", "--dry-run")
@@ -400,6 +407,7 @@ def test_a_dry_run_prints_the_summary_and_writes_nothing(cornn, tables):
     code, _, err = cornn("fit", "series.csv", "--task", "forecast", "--target", "nothing", "--dry-run")
     assert code == 2
     assert "series.csv has no values 'nothing' to forecast: the values are day, sales, price" in err
+    assert err.startswith("cornn: warning: series.csv: 'day' looks like a time, but is read as a feature: name it")
     assert sorted(tables.iterdir()) == before
 
 
@@ -456,6 +464,7 @@ WRONG = {
     "a share": (NUMBERS, ("--target", "y", "--test-share", "1"), "the test share must be"),
     "the folder": (NUMBERS, ("--target", "y", "--out", "data.csv"), "data.csv already exists"),
     "under a file": (NUMBERS, ("--target", "y", "--out", "data.csv/x"), "cannot write the folder data.csv/x"),
+    "a seed": (NUMBERS, ("--target", "y", "--seed", "-1"), "cornn: --seed must not be negative, got -1"),
     "a setting": (NUMBERS, ("--target", "y", "--neurons", "0"), "neurons must be a positive integer"),
     "values to forecast": (NUMBERS, ("--task", "forecast", "--target", "z"), "data.csv has no values 'z' to forecast"),
     "too short": ("a\n1\n", ("--task", "forecast"), "the longest series has one step, forecasts need at least two"),

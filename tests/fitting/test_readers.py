@@ -417,6 +417,22 @@ def test_samples_without_an_id_are_not_taken_for_sequences(tmp_path):
     assert len(read(path, Layout(id="subject", target=("kind",)))) == 10
 
 
+def test_the_suggested_id_has_no_time_twice(tmp_path):
+    path = tmp_path / "data.csv"
+    columns = {
+        "take": [f"r{number}" for number in range(10) for _ in range(8)],
+        "person": [f"p{number // 2}" for number in range(10) for _ in range(8)],
+        "seconds": [0.1 * step for _ in range(10) for step in range(8)],
+        "v": np.arange(80.0).tolist(),
+        "kind": [f"k{number % 2}" for number in range(10) for _ in range(8)],
+    }
+    path.write_text(rows_of(columns))
+    assert "use `id='take'` and `time='seconds'`" in refused(path, Layout(target=("kind",)))
+    columns["seconds"] = list(range(80))  # one series: any column would do, so the name decides
+    path.write_text(rows_of(columns))
+    assert "use `id='person'` and `time='seconds'`" in refused(path, Layout(target=("kind",)))
+
+
 def test_the_only_column_of_dates_is_the_time(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("v,date\n2,2020-01-03\n3,2020-01-04\n1,2020-01-01\n")
@@ -430,7 +446,9 @@ def test_the_only_column_of_dates_is_the_time(tmp_path):
     assert (found.layout.time, found.sequences[0].values[:, 0].tolist()) == ("date", [1, 2])
     # Numbers are values, also if they look like dates.
     path.write_text("v,date\n1,20200101\n2,20200102\n")
-    assert read(path, Layout(form="series")).layout.time is None
+    with pytest.warns(UserWarning, match="'date' looks like a time, but is read as a feature: name it as the time"):
+        assert read(path, Layout(form="series")).layout.time is None
+    assert read(path, Layout(form="series", values=("v", "date"))).layout.time is None  # chosen, so without a warning
     # Of two, none is.
     path.write_text("date,v,due\n2020-01-01,1,2020-02-01\n2020-01-02,2,2020-02-01\n")
     assert "if it is the time of a sample, use `time='date'`" in refused(path, Layout(form="series"))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from cornn._atomic import write_errors
+from cornn._atomic import check_destination, write_errors
 from cornn.artifacts import EstimatorArtifact, load
 from cornn.cli.console import line, screen
 from cornn.export import TrainedModel
@@ -56,7 +56,9 @@ class ExportCommand:
             target = FORMAT_OF.get(field.name, self.to)
             if target != self.to and getattr(self, field.name) != field.default:
                 raise ValueError(f"--{field.name.replace('_', '-')} is only for --to {target}: omit it")
-        TARGETS[self.to](self, screen())
+        console = screen()
+        with console.status("exporting"):
+            TARGETS[self.to](self, console)
 
     def place(self, name: str) -> Path:
         """Return the path to write: --out, or next to the model."""
@@ -75,8 +77,9 @@ def _onnx(command: ExportCommand, console: Console) -> None:
     from cornn.export.onnx import OnnxOptions, to_onnx
 
     trained = load_trained(command.source)
-    options = OnnxOptions(command.state, command.lengths, command.timespans)
-    exported = to_onnx(trained, command.place("model.onnx"), options)
+    options, path = OnnxOptions(command.state, command.lengths, command.timespans), command.place("model.onnx")
+    check_destination(path, command.source)
+    exported = to_onnx(trained, path, options)
     for kind, ports in (("inputs:", exported.inputs), ("outputs:", exported.outputs)):
         described = "; ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in ports.items())
         line(console, f"{kind} {described}")

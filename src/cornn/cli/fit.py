@@ -111,11 +111,12 @@ class FitCommand:
     """Print the summary of the data and exit."""
 
     def run(self) -> None:
-        from cornn import fitting
-
         console = screen(stderr=self.json)
         if self.dry_run:
-            plan = fitting.plan_fit(self.data, fitting.FitOptions(**self._options()))
+            with console.status("reading"):
+                from cornn import fitting
+
+                plan = fitting.plan_fit(self.data, fitting.FitOptions(**self._options()))
             if not self.quiet:
                 _print_facts(console, plan.facts)
             return
@@ -125,6 +126,8 @@ class FitCommand:
                 line(console, _describe_data(plan))
 
         def work(watch: Callable, describe: Callable[[str], None]) -> "FitResult":
+            from cornn import fitting  # takes seconds, so the progress bar starts before it
+
             def announce(finished: "FitResult") -> None:
                 if not self.json:
                     _print_result(console, finished, details=not self.quiet)

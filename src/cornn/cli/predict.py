@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from cornn._atomic import write_text
+from cornn._atomic import check_destination, write_text
 from cornn._counts import format_count
 from cornn._terminal import escape_controls
 from cornn.cli.console import line, screen
@@ -29,18 +29,24 @@ class PredictCommand:
     """The CSV file to write. Default: stdout."""
 
     def run(self) -> None:
-        from cornn.fitting import attribute_file, predict_file
-        from cornn.fitting.folder import format_csv
+        used = [self.model, self.data]
+        for path in filter(None, (self.attributions, self.out)):
+            check_destination(path, *used)
+            used.append(path)
+        console = screen(stderr=True)
+        with console.status("predicting"):
+            from cornn.fitting import attribute_file, predict_file  # takes seconds
+            from cornn.fitting.folder import format_csv
 
-        table = predict_file(self.model, self.data, self.level)
-        text = format_csv(table)
-        if self.attributions is not None:
-            steps = attribute_file(self.model, self.data)
+            table = predict_file(self.model, self.data, self.level)
+            text = format_csv(table)
+            steps = None if self.attributions is None else attribute_file(self.model, self.data)
+        if self.attributions is not None and steps is not None:
             write_text(self.attributions, format_csv(steps))
-            line(screen(stderr=True), f"wrote {format_count(len(steps.rows), 'row')} to {self.attributions}")
+            line(console, f"wrote {format_count(len(steps.rows), 'row')} to {self.attributions}")
         if self.out is None:
             # A terminal would execute control characters in labels; files and pipes get the labels unchanged.
             print(escape_controls(text) if sys.stdout.isatty() else text, end="")
             return
         write_text(self.out, text)
-        line(screen(stderr=True), f"wrote {format_count(len(table.rows), 'row')} to {self.out}")
+        line(console, f"wrote {format_count(len(table.rows), 'row')} to {self.out}")

@@ -47,7 +47,8 @@ def _collect(sources: Sequence[Path]) -> list[Path]:
     """Return the folders of records and of finished runs, the seeds of a folder of several seeds one by one."""
     for source in sources:
         if not source.is_dir():
-            raise FileNotFoundError(f"{source} does not exist: pass a folder of records or a run folder")
+            problem = "is a file" if source.exists() else "does not exist"
+            raise FileNotFoundError(f"{source} {problem}: pass a folder of records or a run folder")
     return [folder for source in sources for folder in _runs(source)]
 
 

@@ -133,8 +133,9 @@ class Pools:
         for number, values in enumerate(regular):
             if len(values) <= self.horizon or not np.isnan(values[-self.horizon :, self.layout.targets]).all():
                 rows = format_count(self.horizon, "row")
+                where = "the series" if len(regular) == 1 else f"sequence {number}"
                 raise ArgumentError(
-                    f"sequence {number} has no rows for the steps to forecast: append {rows} with the features "
+                    f"{where} has no rows for the steps to forecast: append {rows} with the features "
                     "that are known in advance and missing targets",
                     InPython(", or pass `future`"),
                 )

@@ -5,13 +5,15 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
+from cornn._arguments import ArgumentError, Setting
+
 __all__ = ["check_seed", "read_seed"]
 
 
 def check_seed(random_state: Any) -> None:
     """Check that a `random_state` is not a negative number."""
     if isinstance(random_state, numbers.Integral) and random_state < 0:
-        raise ValueError(f"random_state must not be negative, got {random_state!r}")
+        raise ArgumentError(Setting("random_state"), f" must not be negative, got {random_state!r}")
 
 
 def read_seed(random_state: Any) -> int:

@@ -277,9 +277,11 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
     scale = mean_and_scale(training.numbers().reshape(len(training), -1))[1]
     simple = predict_with_ridge("regress", training, test)
     error, trivial, ridge = (_rms((truth - other) / scale) for other in (predictions, usual, simple))
-    names = training.layout.target or _number_names("target", truth.shape[1])
+    names = training.layout.target  # an array may have several columns, and one name or none
+    if len(names) != truth.shape[1]:
+        names = _number_names(names[0] if names else "target", truth.shape[1])
     more: dict[str, float] = {}
-    for name, true, answer in zip(names, truth.T, predictions.T, strict=False):
+    for name, true, answer in zip(names, truth.T, predictions.T, strict=True):
         more[f"{name}: mean absolute error"] = float(np.abs(true - answer).mean())
         more[f"{name}: root mean square error"] = _rms(true - answer)
         if true.std() > 0:
@@ -294,7 +296,7 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
         more,
         pairs=tuple(
             (name, *_select_known(true, answer))
-            for name, true, answer in zip(names, truth.T, predictions.T, strict=False)
+            for name, true, answer in zip(names, truth.T, predictions.T, strict=True)
         ),
         baselines={"always the mean": trivial, STATISTICS: ridge},
     )

@@ -146,7 +146,9 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         wrong = [row for row in surest if predicted[row] != truth[row]][: EXAMPLES // 2]
         right = _alternate_classes([row for row in surest if predicted[row] == truth[row]], truth)
         rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
-        titles = [f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
+        titles = [
+            f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f}\u00a0%)" for row in rows
+        ]
         marks = [bool(predicted[row] == truth[row]) for row in rows]
     else:
         truth = test.numbers().reshape(len(test), -1)
@@ -209,8 +211,10 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
 
 
 def _can_export_to_c(estimator: Any) -> bool:
-    """Return whether a model can be exported to C: networks can, and causal banks."""
-    return bool(estimator.history_) or estimator.bank_.bank.causal
+    """Return whether a model can be exported to C: causal banks can, and networks without missing values and times."""
+    if not estimator.history_:
+        return estimator.bank_.bank.causal
+    return not estimator.preparation_.masked and estimator.preparation_.unit is None
 
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:

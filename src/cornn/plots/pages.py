@@ -1,5 +1,6 @@
 """Self-contained HTML pages from Jinja's templates."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ def check_packages(page: str) -> None:
 
 
 def render(template: Path, **values: Any) -> str:
-    """Render a template, in which a missing value is an error and `number` and `percent` are filters."""
+    """Render a template, in which a missing value is an error and `number`, `percent` and `code` are filters."""
     import jinja2
+    import markupsafe
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template.parent),
@@ -34,4 +36,7 @@ def render(template: Path, **values: Any) -> str:
     )
     environment.filters["number"] = lambda value: "-" if value is None else f"{value:.4g}"
     environment.filters["percent"] = lambda value: "-" if value is None else f"{100 * value:.0f} %"
+    environment.filters["code"] = lambda text: markupsafe.Markup(
+        re.sub("`([^`]*)`", r"<code>\1</code>", str(markupsafe.escape(text)))
+    )
     return environment.get_template(template.name).render(**values)

@@ -96,6 +96,8 @@ def test_the_page_is_whole_and_needs_no_network(report):
     assert reader.tables > 8
     assert all(link.startswith("#") and link[1:] in reader.names for link in reader.links)
     assert all(source.startswith("data:") for source in reader.sources)
+    assert "`" not in re.sub("<style>.*?</style>", "", report, flags=re.DOTALL)
+    assert "Needs <code>cornn data get mnist</code>." in report
 
 
 def test_every_model_of_the_papers_tables_is_one_that_can_be_trained():
@@ -143,6 +145,7 @@ def test_the_command(cornn, tmp_path, runs):
     code, _, err = cornn("report", "results", "nowhere")
     assert code == 2
     assert "nowhere does not exist: pass a folder of records or a run folder" in err
+    assert "runs.html is a file: pass a folder of records or a run folder" in cornn("report", "runs.html")[2]
     assert cornn("report", "results", "--out", "new/here.html")[0] == 0
 
 

@@ -57,7 +57,7 @@ def check_format(path: Path) -> str:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder, not a data file: pass a file that ends with {', '.join(ENDINGS)}")
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: pass a file that ends with {', '.join(ENDINGS)}")
+        raise FileNotFoundError(f"{path} does not exist: check its path")
     if ending not in ENDINGS:
         remedy = "; save the sheet as CSV in UTF-8" if ending in SPREADSHEETS else ""
         known = f"supported endings are {', '.join(ENDINGS)}"

@@ -14,7 +14,13 @@ from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import is_only_date
 from cornn.estimators.values import MISSING
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
-from cornn.fitting.readers.steps import check_steps, describe_no_values, group_steps, list_value_columns
+from cornn.fitting.readers.steps import (
+    check_steps,
+    describe_no_values,
+    group_steps,
+    list_value_columns,
+    warn_of_unused_time,
+)
 from cornn.fitting.readers.table import INDEX, Table
 
 __all__ = ["shape"]
@@ -44,6 +50,8 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
         layout = replace(layout, ignore=(*layout.ignore, INDEX)) if names else replace(layout, time=INDEX)
     if layout.time is None and form != "wide" and table.fitting:
         layout = replace(layout, time=_find_dates(table, layout))
+        if layout.time is None and not layout.values:
+            warn_of_unused_time(table, layout)
     if layout.form is None and form == "wide" and not layout.values:
         try:
             check_steps(table, layout)

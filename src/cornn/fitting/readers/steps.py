@@ -1,9 +1,10 @@
 """The columns of a wide table that are the steps of its sequences, and tables that are probably not wide."""
 
+import itertools
 import re
+import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Layout
 from cornn.fitting.readers.table import FITTED_WITH, Table, shorten
 
-__all__ = ["check_steps", "describe_no_values", "group_steps", "list_value_columns"]
+__all__ = ["check_steps", "describe_no_values", "group_steps", "list_value_columns", "warn_of_unused_time"]
 
 NUMBERED = re.compile(r"(.*?)[_.\- ]?(\d+)")
 """Name of a column with one step of one feature, for instance speed_12."""
@@ -56,7 +57,7 @@ def group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[st
     for name, steps in chosen.items():
         if {step for step, _ in steps} != {step for step, _ in next(iter(chosen.values()))}:
             raise ValueError(f"{table.source}: features {next(iter(chosen))} and {name} have different steps")
-        for (step, first), (other, second) in pairwise(sorted(steps)):
+        for (step, first), (other, second) in itertools.pairwise(sorted(steps)):
             if step == other:
                 problem = f"{table.source}: columns {first!r} and {second!r} are both step {step}: "
                 advice = (
@@ -75,7 +76,7 @@ def group_steps(table: Table, layout: Layout) -> tuple[Layout, dict[str, list[st
 def _check_gaps(table: Table, trained: Sequence[int], columns: Mapping[int, str]) -> None:
     """Check that no step of the training is missing between two others, such as t7 between t6 and t8."""
     places = [place for place, step in enumerate(trained) if step in columns]
-    for before, after in pairwise(places):
+    for before, after in itertools.pairwise(places):
         if after > before + 1:
             raise ValueError(
                 f"{table.source} has no column of step {trained[before + 1]} between {columns[trained[before]]!r} and "
@@ -155,6 +156,9 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
     times = [name for name in names if name.strip().lower() in TIME_NAMES or _has_dates(table, name)]
     if not ids and not times and len(table) >= SOME:
         ids, times = _find_blocks(table, names)
+    if times and not any(_separates(table, name, times[0]) for name in ids):
+        others = (name for name in names if name not in times and _separates(table, name, times[0]))
+        ids = [*itertools.islice(others, 1), *ids]
     if (not ids and not times) or layout.id is not None:
         return
     suspects = dict.fromkeys(ids, "an id") | {name: "a time" for name in times if name not in ids}
@@ -174,6 +178,26 @@ def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:
         WIDE,
         " to take all columns as steps",
     )
+
+
+def warn_of_unused_time(table: Table, layout: Layout) -> None:
+    """Warn of a column that would be a feature, but has the name of a time and rises within each sequence."""
+    ids = [0] * len(table) if layout.id is None else table.columns[layout.id]
+    for name in list_value_columns(table, layout):
+        if name.strip().lower() in TIME_NAMES:
+            values = table.numbers(name)
+            pairs = itertools.pairwise(range(len(table)))
+            rises = [values[later] > values[row] for row, later in pairs if ids[row] == ids[later]]
+            if rises and all(rises):
+                words = f"{name!r} looks like a time, but is read as a feature: name it as the time, or ignore it"
+                warnings.warn(f"{table.source}: {words}", stacklevel=2)
+
+
+def _separates(table: Table, name: str, time: str) -> bool:
+    """Return whether no value of a column has a time twice, though times repeat: the column is an id of sequences."""
+    ids, times = list(map(str, table.columns[name])), list(map(str, table.columns[time]))
+    pairs = set(zip(ids, times, strict=True))
+    return len(set(times)) < len(pairs) == len(ids) >= 2 * len(set(ids))
 
 
 def _has_dates(table: Table, name: str) -> bool:
@@ -211,7 +235,7 @@ def _have_equal_steps(groups: dict[str, list[tuple[int, str]]]) -> bool:
     """Return whether the numbers are steps: the same for all features; for one feature, not descending."""
     numbers = [[step for step, _ in steps] for steps in groups.values()]
     if len(numbers) == 1:
-        return len(numbers[0]) == 1 or any(step <= later for step, later in pairwise(numbers[0]))
+        return len(numbers[0]) == 1 or any(step <= later for step, later in itertools.pairwise(numbers[0]))
     return len({frozenset(steps) for steps in numbers}) == 1
 
 
