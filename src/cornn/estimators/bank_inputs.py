@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from cornn.engine.bank import Sequences
 from cornn.estimators.preparation import fill_missing, mean_and_scale
-from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
-from cornn.estimators.times import complete_spans
+from cornn.estimators.times import choose_unit, complete_spans
 
 __all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 
@@ -54,13 +53,8 @@ class BankInputs:
         """Number of features of a sequence."""
         return len(self.mean)
 
-    def check(self, sequences: Sequence[SequenceData]) -> None:
-        """Check that sequences match the training data."""
-        check_as_trained(sequences, len(self.mean), timed=self.unit is not None)
-
     def __call__(self, sequences: Sequence[SequenceData]) -> Sequences:
         """Return the channels of the bank's input."""
-        self.check(sequences)
         starts = _starts(sequences)
         raw = np.concatenate([sequence.values for sequence in sequences])
         begins = np.repeat(starts[:-1], np.diff(starts))
@@ -138,13 +132,9 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
     raw = np.concatenate([sequence.values for sequence in sequences])
     mean, scale = mean_and_scale(raw)
     begins = np.repeat(starts[:-1], np.diff(starts))
-    unit, spans = None, None
-    if sequences[0].gaps is not None:
-        gaps = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences])
-        later = gaps[np.arange(len(gaps)) != begins]
-        later = later[later > 0]
-        unit = float(np.median(later)) if len(later) else 1.0
-        spans = complete_spans(gaps / unit, False)
+    unit, spans = choose_unit(sequences), None
+    if unit is not None:
+        spans = complete_spans(np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / unit, False)
     steps = _differences(fill_missing(raw, mean, begins), begins, spans)
     step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]

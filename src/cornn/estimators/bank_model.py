@@ -89,13 +89,8 @@ class BankModel:
             ("parameters", f"{self.parameters:,} in the readout"),
         ]
 
-    def check(self, sequences: Sequence[SequenceData]) -> None:
-        """Check that sequences match the training data."""
-        self.bank.inputs.check(sequences)
-
     def __call__(self, sequences: Sequence[SequenceData], device: torch.device | str = "cpu") -> NDArray[np.float64]:
         """Return the scores, shape `(sequences, outputs)`."""
-        self.check(sequences)
         return np.concatenate([self.readout(features) for _, features in _chunks(self.bank, sequences, str(device))])
 
     def attribute(
@@ -255,7 +250,7 @@ def _fit_large(full_bank, sequences, target, weights, folds, settings) -> tuple[
     groups = _groups_of(full_bank, chosen)
     limit = max(len(full_bank.inputs.views), LARGE_WIDTH // (GROUP * full_bank.bank.stats))
     bank = full_bank.select(groups[:limit])
-    readout, held_out, _, penalty = fit_from_chunks(
+    readout, held_out, penalty = fit_from_chunks(
         lambda: _chunks(bank, sequences, settings.device), target, weights, folds
     )
     return BankModel(bank, readout, penalty), held_out

@@ -1,14 +1,13 @@
 """Base class of the estimators: settings, reading, training, saving and streaming."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import choose
@@ -106,11 +105,6 @@ class Estimator(SequenceReader, BaseEstimator):
     def _setting(self, name: str) -> Any:
         return get_network_setting(self, name)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
-        return tags
-
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
         check_is_fitted(self)
@@ -197,11 +191,7 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def is_fitted(self) -> bool:
         """Return whether `fit` has been called."""
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return False
-        return True
+        return self.__sklearn_is_fitted__()
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
@@ -260,12 +250,7 @@ class Estimator(SequenceReader, BaseEstimator):
         Returns:
             The sequences in a common form.
         """
-        sequences = self._read_new(X, timespans)
-        self._check_as_trained(sequences)
-        return sequences
-
-    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
-        self._fitted.check(sequences)
+        return self._read_new(X, timespans)
 
     def _train(
         self,
@@ -275,7 +260,6 @@ class Estimator(SequenceReader, BaseEstimator):
         sampler: ValidationSampler,
         answer: NDArray[np.float64] | None = None,
     ):
-        check_settings(self)
         length = max(len(sequence.values) for sequence in sequences)
         damping = self.damping or ("implicit" if _has_uneven_times(sequences) else "explicit")
         constants = resolve_constants(
@@ -289,9 +273,9 @@ class Estimator(SequenceReader, BaseEstimator):
         # A search may pass numpy's numbers, which neither the layer nor JSON accepts.
         shape = {name: int(self._setting(name)) for name in ("hidden_size", "num_layers")}
         shape |= {"bidirectional": bool(self._setting("bidirectional"))}
-        probe = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
-        preparation = fit_preparation(sequences, probe.max_timespan())
-        network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
+        network = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
+        preparation = fit_preparation(sequences, network.max_timespan())
+        network = replace(network, features=preparation.features)
         seed = read_seed(self.random_state)
         model, device = network.build(self.backend), resolve_device(self.device)
         network.initialise(model, seed, answer)

@@ -15,9 +15,9 @@ from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
-from cornn.forecasting.series import count_known, count_missing, median_gap
+from cornn.forecasting.series import count_known, count_missing
 
-__all__ = ["Pools", "choose_unit", "fit_pools", "read_periods"]
+__all__ = ["Pools", "fit_pools", "read_periods"]
 
 SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances suggest
     (55, 65, (60, 1440)),
@@ -199,12 +199,6 @@ def fit_pools(
         models.append(model)
         backtests.append(tests)
     return Pools(layout, horizon, models), backtests
-
-
-def choose_unit(sequences: Sequence[SequenceData]) -> float | None:
-    """Return the time of one step of the grid; None if samples have no times."""
-    gaps = [sequence.gaps for sequence in sequences if sequence.gaps is not None]
-    return median_gap(gaps) if gaps else None
 
 
 def read_periods(period: Any) -> tuple[int, ...] | None:

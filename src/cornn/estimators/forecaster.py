@@ -15,14 +15,15 @@ from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.dated_index import check_future_dates, find_gap
 from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
-from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
+from cornn.estimators.forecast_pool import Pools, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
-from cornn.estimators.sequences import check_as_trained, is_single
+from cornn.estimators.sequences import is_single
 from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
+from cornn.estimators.times import choose_unit
 from cornn.estimators.values import to_float_array
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
@@ -118,14 +119,12 @@ class CoRNNForecaster(NetworkForecaster):
                 f"horizon of at most {longest - 1}, or pass longer series; if X is one series with {shape[1]:,} "
                 "features, pass X[np.newaxis], of shape (series, time, features)"
             )
-        method = self._resolve_method()
+        method = resolve_method(self, METHODS)
+        self.n_features_in_ = sequences[0].values.shape[1]
         if method == "pool":
-            features = sequences[0].values.shape[1]
-            self.n_features_in_, self.n_iter_, self.history_ = features, 0, []
-            self.known_future_ = self._resolve_features(
-                "known_future", () if self.known_future is None else self.known_future, features
-            )
-            self.targets_ = self._resolve_targets(features)
+            self.n_iter_, self.history_ = 0, []
+            self.known_future_ = [] if self.known_future is None else self._resolve_features("known_future")
+            self.targets_ = self._resolve_targets()
             if self.targets is None:
                 self.targets_ = [target for target in self.targets_ if target not in self.known_future_]
             if not self.targets_ or set(self.targets_) & set(self.known_future_):
@@ -154,7 +153,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
-        self._resolve_method()
+        resolve_method(self, METHODS)
         check_settings(self)
         for name in ("horizon", "window"):
             value = getattr(self, name)
@@ -168,9 +167,6 @@ class CoRNNForecaster(NetworkForecaster):
     def families(self) -> tuple[str, ...]:
         """Return the kinds of members of the pool: `candidates`, or all of them."""
         return FAMILIES if self.candidates is None else to_names(self.candidates)
-
-    def _resolve_method(self) -> str:
-        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def predict(self, X: Any, *, timespans: Any = None, future: Any = None) -> NDArray[np.float64]:
         """Forecast the values that follow each series.
@@ -286,8 +282,7 @@ class CoRNNForecaster(NetworkForecaster):
             One array (time, horizon, targets) per sequence. With the pool, the covariates that are known in advance are
             taken from the later steps of the sequence.
         """
-        sequences = self.validate_input(X, timespans)
-        return self._fitted.predict_every_step(sequences)
+        return self._fitted.predict_every_step(self.validate_input(X, timespans))
 
     def stream(self) -> PredictionStream | ForecastStream:
         """Open a stream that forecasts after each sample.
@@ -387,9 +382,6 @@ class CoRNNForecaster(NetworkForecaster):
         if self.unit_ is not None or self.date_gap_ is None:
             return super()._place_dates(sequence, gaps)
         return SequenceData(spread_out(sequence.values, regular_steps(gaps, self.date_gap_)), None)
-
-    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
-        check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
 
     def _flatten(self, X: Any, forecasts: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""

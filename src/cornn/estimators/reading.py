@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._arguments import to_names
 from cornn.estimators.dated_index import is_dated, read_date_gaps
 from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, sequence_ids
-from cornn.estimators.sequences import read_sequences
+from cornn.estimators.sequences import check_as_trained, read_sequences
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import is_frame
 
@@ -33,11 +33,17 @@ class SequenceReader:
     time_column: str | None
     value_columns: str | Sequence[str] | None
     layout: str
+    n_features_in_: int
 
     accepts_one_series: ClassVar[bool] = False
     """Whether X may be one series by itself, as for forecasts."""
     fitted_by: ClassVar[str] = "method_"
     """The attribute that `fit` sets last."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
+        tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted_by in vars(self)
@@ -76,7 +82,7 @@ class SequenceReader:
         return sequences
 
     def _read_new(self, X: Any, timespans: Any = None) -> list[SequenceData]:
-        """Read X for a fitted estimator."""
+        """Read X for a fitted estimator, and check that it matches the training data."""
         check_is_fitted(self)
         X, columns = self._flatten_index(X, self.columns_ or self.value_columns)
         self._find_steps(X, columns)
@@ -86,6 +92,7 @@ class SequenceReader:
         for number, gaps in enumerate(dates):
             if gaps is not None:
                 sequences[number] = self._place_dates(sequences[number], gaps)
+        check_as_trained(sequences, self.n_features_in_, timed=self._unit is not None)
         return sequences
 
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:

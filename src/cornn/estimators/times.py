@@ -18,6 +18,7 @@ __all__ = [
     "add_zones",
     "are_last_days",
     "check_not_months",
+    "choose_unit",
     "complete_spans",
     "compute_gaps",
     "count_months",
@@ -192,6 +193,15 @@ def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
     if (values < 0).any() or np.isinf(values).any():
         raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
     return values / unit
+
+
+def choose_unit(sequences: Sequence[SequenceData]) -> float | None:
+    """Return the median time between the samples of training data, which counts as one step; None without times."""
+    if sequences[0].gaps is None:
+        return None
+    gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
+    gaps = gaps[gaps > 0]
+    return float(np.median(gaps)) if len(gaps) else 1.0
 
 
 def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool) -> NDArray[np.float64]:

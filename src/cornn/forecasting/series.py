@@ -12,7 +12,6 @@ __all__ = [
     "count_missing",
     "fill_gaps",
     "find_starts",
-    "median_gap",
     "regular_steps",
     "spread_out",
 ]
@@ -82,13 +81,6 @@ def find_starts(values: NDArray[np.float64], horizon: int) -> NDArray[np.bool_]:
     later = count[np.minimum(steps + horizon, len(values) - 1)] > count
     starts = known & later
     return later if starts.sum() < min(FEW_STARTS, later.sum() / 4) else starts
-
-
-def median_gap(gaps: list[NDArray[np.float64]]) -> float:
-    """Return the median time between samples; 1 if there is none."""
-    together = np.concatenate([series[1:] for series in gaps]) if gaps else np.zeros(0)
-    together = together[together > 0]
-    return float(np.median(together)) if len(together) else 1.0
 
 
 def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
