@@ -209,13 +209,8 @@ class Model:
             "independent": self.errors.independent,
             "effect_log": None if effect is None else effect.log,
         }
-        arrays = {
-            "errors.spread": self.errors.spread,
-            "errors.shapes": self.errors.shapes,
-            "errors.first": self.errors.first,
-            "centre": self.centre,
-            "spread": self.spread,
-        }
+        arrays = {f"errors.{name}": getattr(self.errors, name) for name in ("spread", "shapes", "first")}
+        arrays |= {"centre": self.centre, "spread": self.spread}
         if effect is not None:
             arrays |= {"effect.weights": effect.weights, "effect.centre": effect.centre}
         for number, member in enumerate(members):

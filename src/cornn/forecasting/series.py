@@ -12,6 +12,7 @@ __all__ = [
     "count_missing",
     "fill_gaps",
     "find_starts",
+    "last_season",
     "regular_steps",
     "spread_out",
 ]
@@ -81,6 +82,11 @@ def find_starts(values: NDArray[np.float64], horizon: int) -> NDArray[np.bool_]:
     later = count[np.minimum(steps + horizon, len(values) - 1)] > count
     starts = known & later
     return later if starts.sum() < min(FEW_STARTS, later.sum() / 4) else starts
+
+
+def last_season(horizon: int, period: int) -> NDArray[np.int_]:
+    """Return the step of the last season that each step ahead is a repetition of, from 1 - period to 0, the last."""
+    return -(-np.arange(1, horizon + 1) % period)
 
 
 def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:

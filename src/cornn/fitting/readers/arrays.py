@@ -39,6 +39,14 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         if required and name not in arrays:
             advice = ("; choose one with ", Argument(argument)) if require_target else ()
             raise ArgumentError(f"{path} has no array {name!r}: the arrays are {shorten(list(arrays))}", *advice)
+    data = _read_arrays(path, arrays, names, layout)
+    if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
+        return data
+    return replace(data, companion=read_npz(path, replace(layout, values=("X_test",), target=("y_test",))))
+
+
+def _read_arrays(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset:
+    """Return the data set of arrays; names: those of X and y."""
     X, notes = _arrange(path, arrays[names["X"]], names["X"], layout)
     X = X.astype(np.float64).reshape(*X.shape[:2], -1)
     lengths = _read_lengths(path, arrays.get("lengths"), X)
@@ -72,7 +80,6 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         _read_target(path, arrays.get(names["y"])),
         [f"row {row + 1}" for row in range(len(X))],
         notes=notes,
-        companion=_read_companion(path, arrays, names, layout),
     )
 
 
@@ -95,13 +102,6 @@ def _arrange(path: Path, X: NDArray, name: str, layout: Layout) -> tuple[NDArray
     return X, (f"{name} has {X.shape[1]} steps of {X.shape[2]} features: if its axes are {other}",)
 
 
-def _read_companion(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset | None:
-    """Return the test split of a file with X_train and y_train."""
-    if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
-        return None
-    return read_npz(path, replace(layout, values=("X_test",), target=("y_test",)))
-
-
 def read_npy(path: Path, layout: Layout) -> Dataset:
     """Read an .npy file: X alone, to forecast or to predict, or one series."""
     try:
@@ -110,23 +110,9 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
         raise ValueError(
             f"{path} is not an .npy file of numbers ({str(error)[:100]}): save it with numpy.save"
         ) from None
-    X, notes = _arrange(path, X[None] if X.ndim == 1 else X, "the array", layout)
-    X = X.astype(np.float64).reshape(*X.shape[:2], -1)
-    for row, values in enumerate(X):
-        if np.isinf(values).any() or np.isnan(values).all():
-            raise ValueError(f"{path}, row {row + 1} has no or infinite values: correct or remove it")
-    return Dataset(
-        str(path),
-        layout,
-        name_features(X.shape[2]),
-        [ValidSeries(values) for values in X],
-        list(range(1, len(X) + 1)),
-        "row",
-        None,
-        [f"row {row + 1}" for row in range(len(X))],
-        notes=notes,
-        remedy=("save X and y in an .npz file, or use ", Argument("task", "forecast")),
-    )
+    arrays = {"the array": X[None] if X.ndim == 1 else X}
+    data = _read_arrays(path, arrays, {"X": "the array", "y": "y"}, layout)
+    return replace(data, remedy=("save X and y in an .npz file, or use ", Argument("task", "forecast")))
 
 
 class _PythonObjectsError(ValueError):

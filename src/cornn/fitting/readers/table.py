@@ -26,6 +26,7 @@ from cornn.estimators.times import (
 from cornn.estimators.values import parse_number
 from cornn.fitting.readers.calendar import Calendar, find_calendar
 from cornn.fitting.readers.decimals import MixedDecimals, has_decimal_comma, read_decimals
+from cornn.fitting.readers.rows import read_text
 
 __all__ = [
     "FITTED_WITH",
@@ -35,7 +36,6 @@ __all__ = [
     "parse_times",
     "read_csv",
     "read_parquet",
-    "read_text",
     "shorten",
 ]
 
@@ -217,14 +217,6 @@ def _drop_empty_columns(frame: Any) -> Any:
     while count > 1 and not frame[count - 1].str.strip().any():
         count -= 1
     return frame.iloc[:, :count]
-
-
-def read_text(path: Path) -> str:
-    """Read a text file in UTF-8."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from None
 
 
 def parse_csv(path: Path, text: str, delimiter: str) -> Any:
