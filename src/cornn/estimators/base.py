@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -21,16 +20,13 @@ from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
-from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
+from cornn.estimators.rows import LARGEST_BATCH, ValidationSampler, split_rows
 from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
 from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import check_settings, get_network_setting
 from cornn.estimators.values import is_frame
 
-__all__ = [
-    "Estimator",
-    "uniform_sampler",
-]
+__all__ = ["Estimator"]
 
 NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 """What `fit` adds with the method "network"."""
@@ -116,6 +112,10 @@ class Estimator(SequenceReader, BaseEstimator):
         Args:
             path: The file to write. It is written completely or not at all.
         """
+        write_file(path, *self.to_file())
+
+    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return the header and the arrays of the file that `save` writes."""
         check_is_fitted(self)
         about, arrays = self._fitted.to_file()
         header = {
@@ -126,7 +126,7 @@ class Estimator(SequenceReader, BaseEstimator):
             "steps": self.steps_,
             "learned": self._fitted_state(),
         }
-        write_file(path, header | about, arrays)
+        return header | about, arrays
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -282,7 +282,7 @@ class Estimator(SequenceReader, BaseEstimator):
         training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
         schedule = Schedule(
             self._setting("epochs"),
-            self.batch_size or default_batch_size(len(training)),
+            self.batch_size or max(1, min(LARGEST_BATCH, len(training) // 8)),
             self._setting("learning_rate"),
             self._setting("weight_decay"),
             self._setting("patience"),
@@ -320,8 +320,3 @@ def _has_uneven_times(sequences: list[SequenceData]) -> bool:
         return False
     gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
     return len(gaps) > 0 and not np.allclose(gaps, np.median(gaps), rtol=1e-3, atol=0)
-
-
-def uniform_sampler(size: int) -> ValidationSampler:
-    """Return a sampler that draws validation rows uniformly from `size` rows."""
-    return lambda count, random: torch.randperm(size, generator=random)[:count]

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from cornn._arguments import choose
+from cornn._machine import resolve_device
 from cornn.estimators.bank_readout import calibrate
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.methods import SequenceEstimator, drop_unweighted
@@ -221,7 +222,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             chosen = np.full(len(sequences), places[0])
         count = len(self.classes_)
         weights = np.where(np.arange(count) == chosen[:, None], 1.0, -1 / (count - 1))
-        return self._attribute(sequences, weights * self.score_scale_)
+        return self._fitted.attribute(sequences, weights * self.score_scale_, resolve_device(self.device))
 
     def stream(self, method: str = "predict", sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cornn._machine import resolve_device
-from cornn.estimators.base import Estimator, uniform_sampler
+from cornn.estimators.base import Estimator
 from cornn.estimators.forecast_gaps import (
     count_to_known,
     fill_ends,
@@ -21,7 +21,7 @@ from cornn.estimators.forecast_gaps import (
     place_samples,
     take,
 )
-from cornn.estimators.forecast_layout import describe_end, name_feature, put_on_grid
+from cornn.estimators.forecast_layout import SeriesLayout, describe_end, name_feature
 from cornn.estimators.forecast_network_stream import NetworkForecastStream
 from cornn.estimators.network import apply_model
 from cornn.estimators.network_model import NetworkModel
@@ -29,7 +29,6 @@ from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import Preparation, fill_missing
 from cornn.estimators.series import SequenceData, check_known
-from cornn.estimators.times import choose_unit
 from cornn.forecasting.model import MAX_HORIZONS
 from cornn.streaming import Stream
 
@@ -166,12 +165,12 @@ class NetworkForecaster(Estimator):
     targets: int | str | Sequence[int | str] | None = None
     window: int | None = None
 
-    def _fit_network(self, sequences: list[SequenceData]) -> None:
+    def _fit_network(self, sequences: list[SequenceData], unit: float | None) -> None:
         if self.bidirectional:
             raise ValueError("a forecaster must not see the values that it forecasts: set bidirectional=False")
         self.targets_ = self._resolve_targets()
-        unit = choose_unit(sequences)
-        pieces = [piece for sequence in sequences for piece in self._pieces(sequence, unit)]
+        layout = SeriesLayout(self.n_features_in_, tuple(self.targets_), unit=unit)
+        pieces = [piece for sequence in sequences for piece in self._pieces(sequence, layout)]
 
         def loss(data, preparation):
             targets, known = (part.to(data.input.device) for part in self._targets(pieces, preparation))
@@ -184,11 +183,12 @@ class NetworkForecaster(Estimator):
 
             return of
 
-        self._train(
-            [piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, uniform_sampler(len(pieces))
-        )
+        def draw(count: int, random: torch.Generator) -> Tensor:
+            return torch.randperm(len(pieces), generator=random)[:count]
 
-    def _pieces(self, sequence: SequenceData, unit: float | None) -> list[tuple[SequenceData, NDArray]]:
+        self._train([piece for piece, _ in pieces], self._output_size(), loss, draw)
+
+    def _pieces(self, sequence: SequenceData, layout: SeriesLayout) -> list[tuple[SequenceData, NDArray]]:
         """Cut a sequence into pieces of at most `window` samples, each with the values to forecast.
 
         The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
@@ -196,14 +196,14 @@ class NetworkForecaster(Estimator):
 
         Args:
             sequence: The sequence.
-            unit: Time of one step; None without times.
+            layout: Its grid.
 
         Returns:
             For each piece its samples, and the targets of the steps after each of them, shape (time, horizon, targets);
             NaN for a step without a sample.
         """
         pieces, length = [], len(sequence.values)
-        regular, steps = put_on_grid(sequence, unit)
+        regular, steps = layout.regular(sequence)
         regular = regular[:, self.targets_]
         ahead = np.arange(1, self.horizon + 1)
         window = WINDOW if self.window is None else int(self.window)

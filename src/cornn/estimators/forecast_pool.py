@@ -82,8 +82,18 @@ class Pools:
         )
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
-        """Forecast from every sample, one array (time, horizon, targets) per series."""
-        return [self.forecast_every_step(sequence) for sequence in sequences]
+        """Forecast from every sample, (time, horizon, targets) per series; NaN before the first known value."""
+        every = []
+        for sequence in sequences:
+            values, steps = self.layout.regular(sequence)
+            forecasts = np.full((len(steps), self.horizon, len(self.models)), np.nan)
+            for column, model in enumerate(self.models):
+                history = self.layout.history(values, column)
+                if history is not None:
+                    origins = steps + 1 - (len(values) - len(history.values))
+                    forecasts[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
+            every.append(forecasts)
+        return every
 
     def stream(self) -> ForecastStream:
         """Open a stream that forecasts after each sample."""
@@ -112,18 +122,6 @@ class Pools:
                     name = self.layout.name(self.layout.targets[column])
                     raise describe_end(int(count_missing(history.values)[-1]), name, number)
             forecasts.append(row)
-        return forecasts
-
-    def forecast_every_step(self, sequence: SequenceData) -> NDArray[np.float64]:
-        """Forecast from every sample, shape (time, horizon, targets); NaN before the first known value."""
-        values, steps = self.layout.regular(sequence)
-        forecasts = np.full((len(steps), self.horizon, len(self.models)), np.nan)
-        for column, model in enumerate(self.models):
-            history = self.layout.history(values, column)
-            if history is None:
-                continue
-            origins = steps + 1 - (len(values) - len(history.values))
-            forecasts[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
         return forecasts
 
     def _futures(self, regular: list[NDArray], future: Any) -> list[NDArray | None]:
@@ -188,6 +186,7 @@ def fit_pools(
         The pools, and for each target the backtest on each series.
     """
     regular = [layout.regular(sequence)[0] for sequence in sequences]
+    hints = next((hints for low, high, hints in SEASONS_OF_GAPS if gap is not None and low <= gap <= high), ())
     models, backtests = [], []
     for column, target in enumerate(layout.targets):
         series = [layout.history(values, column) for values in regular]
@@ -195,7 +194,7 @@ def fit_pools(
         histories = [history.take(count_known(history.values)) for history in series if history is not None]
         _check_reach(layout.name(target), histories, horizon)
         long = [history for history in histories if len(history.values) > 1]
-        model, tests = fit_model(long, horizon, periods, _hints(gap), families)
+        model, tests = fit_model(long, horizon, periods, hints, families)
         models.append(model)
         backtests.append(tests)
     return Pools(layout, horizon, models), backtests
@@ -213,10 +212,7 @@ def read_periods(period: Any) -> tuple[int, ...] | None:
 
 def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
     """Check that some history has a value as many steps ahead as the horizon."""
-    reach = 0
-    for history in histories:
-        known = np.flatnonzero(~np.isnan(history.values))
-        reach = max(reach, int(known[-1] - known[0]))
+    reach = max((len(history.values) for history in histories), default=1) - 1  # both ends are known
     if reach < 1:
         raise ValueError(
             f"no training sequence has two known values of {name}: pass longer sequences with values of it, or remove "
@@ -227,10 +223,3 @@ def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
             f"no training sequence has a value of {name} {reach + 1} steps ahead: choose a horizon of at most {reach}, "
             "or pass longer sequences"
         )
-
-
-def _hints(gap: float | None) -> tuple[int, ...]:
-    """Return the seasons that dates at such distances suggest."""
-    if gap is None:
-        return ()
-    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= gap <= high), ())

@@ -120,24 +120,22 @@ class CoRNNForecaster(NetworkForecaster):
                 "features, pass X[np.newaxis], of shape (series, time, features)"
             )
         method = resolve_method(self, METHODS)
-        self.n_features_in_ = sequences[0].values.shape[1]
+        self.n_features_in_, self.unit_ = sequences[0].values.shape[1], choose_unit(sequences)
+        self.known_future_ = [] if self.known_future is None else self._resolve_features("known_future")
         if method == "pool":
             self.n_iter_, self.history_ = 0, []
-            self.known_future_ = [] if self.known_future is None else self._resolve_features("known_future")
             self.targets_ = self._resolve_targets()
             if self.targets is None:
                 self.targets_ = [target for target in self.targets_ if target not in self.known_future_]
             if not self.targets_ or set(self.targets_) & set(self.known_future_):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
-            self.unit_ = choose_unit(sequences)
             # Evenly spaced dates of one series are no times, but suggest its seasons.
             gap = self._find_date_gap(X) if self.unit_ is None else self.unit_
             self.pools_, self.backtests_ = fit_pools(
                 sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families(), gap
             )
         else:
-            self._fit_network(sequences)
-            self.unit_, self.known_future_ = self.preparation_.unit, []
+            self._fit_network(sequences, self.unit_)
         self.date_gap_ = self._find_date_gap(X) if self.unit_ is None else None
         self._forget(*(NETWORK_ATTRIBUTES if method == "pool" else ("pools_", "backtests_")))
         self.method_ = method
@@ -366,13 +364,13 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self)
         return self._fitted.output_spec()
 
-    @property
-    def _unit(self) -> float | None:
-        return self.unit_
-
     def _layout(self) -> SeriesLayout:
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
+
+    @property
+    def _unit(self) -> float | None:
+        return self.unit_
 
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:
         """Return a series with dates in the form of the training series: with times, or evenly spaced.

@@ -215,10 +215,6 @@ class SequenceEstimator(Estimator):
         """Return the mean loss of outputs in the units of the network, with a weight per sequence."""
         raise NotImplementedError
 
-    def _attribute(self, sequences: list[SequenceData], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Attribute a weighted sum of the outputs to the values; weights: (sequences, outputs)."""
-        return self._fitted.attribute(sequences, weights, resolve_device(self.device))
-
     def _open_stream(
         self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None
     ) -> PredictionStream | BankStream:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
 from cornn.estimators.dated_index import is_dated, read_date_gaps
-from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, sequence_ids
+from cornn.estimators.frames import Columns, find_names, flatten_index, sequence_ids
 from cornn.estimators.sequences import check_as_trained, read_sequences
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import is_frame
@@ -111,7 +111,9 @@ class SequenceReader:
 
     def _flatten_index(self, X: Any, values: str | Sequence[str] | None = None) -> tuple[Any, Columns]:
         """Return X and how it is read; a DataFrame whose index has two levels is brought into long form."""
-        return flatten_index(X, self._columns(values))
+        values = None if values is None else to_names(values)
+        columns = Columns(self.id_column, self.time_column, values, layout=self.layout, single=self.accepts_one_series)
+        return flatten_index(X, columns)
 
     def _is_long(self, X: Any) -> bool:
         """Return whether X is a DataFrame with one row per sample of several sequences."""
@@ -119,14 +121,11 @@ class SequenceReader:
 
     def _find_steps(self, X: Any, columns: Columns) -> list[str] | None:
         """Return the names of the columns of a DataFrame in wide form; None for other X."""
-        steps = find_steps(X, columns)
-        if steps is not None and self.value_columns is not None:
+        if not is_frame(X) or columns.id is not None or (columns.single and is_dated(X)):
+            return None
+        if self.value_columns is not None:
             raise ValueError(
                 "value_columns are features, but the columns of this DataFrame are steps, with one row per sequence: "
                 "set id_column if each row is a sample, or omit value_columns and pass the columns that are steps"
             )
-        return steps
-
-    def _columns(self, values: str | Sequence[str] | None) -> Columns:
-        values = None if values is None else to_names(values)
-        return Columns(self.id_column, self.time_column, values, layout=self.layout, single=self.accepts_one_series)
+        return [str(name) for name in X.columns]

@@ -10,6 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cornn._machine import resolve_device
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.methods import SequenceEstimator, drop_unweighted
 from cornn.estimators.network_stream import PredictionStream
@@ -156,7 +157,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         if not 0 <= (target or 0) < count:
             raise ValueError(f"target must be from 0 to {count - 1}, got {target}")
         weights = np.where(np.arange(count) == (target or 0), self.target_scale_, 0.0)
-        return self._attribute(sequences, np.tile(weights, (len(sequences), 1)))
+        return self._fitted.attribute(sequences, np.tile(weights, (len(sequences), 1)), resolve_device(self.device))
 
     def stream(self, sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.

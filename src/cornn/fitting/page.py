@@ -2,11 +2,11 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import torch
 
 from cornn.fitting.evaluate import Evaluation
@@ -17,7 +17,7 @@ from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
 from cornn.theory import Diagnosis, diagnose, subject_from_layer
 
-__all__ = ["PICTURES", "Bar", "Example", "diagnose_fit", "render_page"]
+__all__ = ["PICTURES", "diagnose_fit", "render_page"]
 
 SEQUENCES = 2  # number of sequences on which the theory is checked
 EXAMPLES = 6  # number of sequences to draw
@@ -26,25 +26,6 @@ WIDE = 6.0  # inches; a wider figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
 """Pairs of a caption and a figure."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One line of the comparison with the baselines."""
-
-    name: str
-    value: float
-    width: float  # percent of the longest bar
-    own: bool  # whether this is the model
-
-
-@dataclass(frozen=True)
-class Example:
-    """One test sequence with its prediction."""
-
-    title: str
-    right: bool | None  # None: a number, which is never exactly right
-    picture: str
 
 
 def diagnose_fit(finished: FitResult, name: str) -> Diagnosis | None:
@@ -96,8 +77,8 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     )
 
 
-def _make_bars(evaluation: Evaluation) -> list[Bar]:
-    """Return the model and the baselines, the best first."""
+def _make_bars(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the model (`own`) and the baselines, the best first; widths are in percent of the longest bar."""
     rows = [
         ("this model", evaluation.test, True),
         *((name, error, False) for name, error in evaluation.baselines.items()),
@@ -105,7 +86,9 @@ def _make_bars(evaluation: Evaluation) -> list[Bar]:
     rows = [row for row in rows if np.isfinite(row[1])]
     longest = max((value for _, value, _ in rows), default=1.0) or 1.0
     rows.sort(key=lambda row: row[1], reverse=evaluation.better == "higher")
-    return [Bar(name, value, 100 * max(value, 0) / longest, is_model) for name, value, is_model in rows]
+    return [
+        {"name": name, "value": value, "width": 100 * max(value, 0) / longest, "own": own} for name, value, own in rows
+    ]
 
 
 def _draw_confusion(finished: FitResult) -> Pictures:
@@ -133,7 +116,7 @@ PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
 """Task -> function that draws the figures of the test, which come directly after the scores."""
 
 
-def _draw_examples(finished: FitResult) -> list[Example]:
+def _draw_examples(finished: FitResult) -> list[dict[str, Any]]:
     """Draw a few test sequences: for classes wrong and right ones, for numbers the largest and smallest errors."""
     test, estimator = finished.splits.test, finished.estimator
     if test is None or finished.task == "forecast":
@@ -144,7 +127,9 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         predicted = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
         surest = np.argsort(-chances.max(1), kind="stable")
         wrong = [row for row in surest if predicted[row] != truth[row]][: EXAMPLES // 2]
-        right = _alternate_classes([row for row in surest if predicted[row] == truth[row]], truth)
+        right = surest[predicted[surest] == truth[surest]]
+        # Every class comes once before any comes twice.
+        right = right[np.argsort(pandas.Series(truth[right]).groupby(truth[right]).cumcount(), kind="stable")]
         rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
         titles = [f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
         marks = [bool(predicted[row] == truth[row]) for row in rows]
@@ -162,23 +147,13 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         [test.sequences[row] for row in rows], **({"target": 0} if several else {})
     )
     return [
-        Example(
-            f"{test.id_name} {test.ids[row]}: {title}",
-            mark,
-            data_uri(fitted.draw_sequence(test.sequences[row], test.features, attribution)),
-        )
+        {
+            "title": f"{test.id_name} {test.ids[row]}: {title}",
+            "right": mark,  # None: a number, which is never exactly right
+            "picture": data_uri(fitted.draw_sequence(test.sequences[row], test.features, attribution)),
+        }
         for row, title, mark, attribution in zip(rows, titles, marks, attributions, strict=True)
     ]
-
-
-def _alternate_classes(rows: list, classes: Any) -> list:
-    """Order rows so that every class comes once before any comes twice."""
-    counts: dict[Any, int] = {}
-    numbered = []
-    for row in rows:
-        counts[classes[row]] = counts.get(classes[row], 0) + 1
-        numbered.append((counts[classes[row]], row))
-    return [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
@@ -201,16 +176,11 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
         ]
     else:
         commands[f"cornn export {quoted} --to onnx"] = "servers, phones, browsers"
-        if _can_export_to_c(finished.estimator):
+        if finished.estimator.history_ or finished.estimator.bank_.bank.causal:  # pyright: ignore[reportAttributeAccessIssue]
             commands[f"cornn export {quoted} --to c"] = "microcontrollers"
     width = max(map(len, commands))
     shell = [f"{command:{width}}  # {words}" for command, words in commands.items()]
     return {"Shell": "\n".join(shell), "Python": "\n".join(python)}
-
-
-def _can_export_to_c(estimator: Any) -> bool:
-    """Return whether a model can be exported to C: networks can, and causal banks."""
-    return bool(estimator.history_) or estimator.bank_.bank.causal
 
 
 def _describe_model(estimator: Any) -> list[tuple[str, str]]:
