@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import choose
+from cornn._atomic import write_atomically, write_errors
 from cornn._checked import convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
@@ -21,7 +23,7 @@ from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparati
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
 from cornn.estimators.rows import LARGEST_BATCH, ValidationSampler, split_rows
-from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
+from cornn.estimators.saving import pack_file, read_file, restore_settings, to_json_value
 from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import check_settings, get_network_setting
 from cornn.estimators.values import is_frame
@@ -112,7 +114,9 @@ class Estimator(SequenceReader, BaseEstimator):
         Args:
             path: The file to write. It is written completely or not at all.
         """
-        write_file(path, *self.to_file())
+        content = pack_file(*self.to_file())
+        with write_errors(Path(path)):
+            write_atomically(Path(path), content)
 
     def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
         """Return the header and the arrays of the file that `save` writes."""

@@ -186,7 +186,6 @@ def fit_pools(
         The pools, and for each target the backtest on each series.
     """
     regular = [layout.regular(sequence)[0] for sequence in sequences]
-    hints = next((hints for low, high, hints in SEASONS_OF_GAPS if gap is not None and low <= gap <= high), ())
     models, backtests = [], []
     for column, target in enumerate(layout.targets):
         series = [layout.history(values, column) for values in regular]
@@ -194,7 +193,7 @@ def fit_pools(
         histories = [history.take(count_known(history.values)) for history in series if history is not None]
         _check_reach(layout.name(target), histories, horizon)
         long = [history for history in histories if len(history.values) > 1]
-        model, tests = fit_model(long, horizon, periods, hints, families)
+        model, tests = fit_model(long, horizon, periods, _hints(gap), families)
         models.append(model)
         backtests.append(tests)
     return Pools(layout, horizon, models), backtests
@@ -223,3 +222,10 @@ def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
             f"no training sequence has a value of {name} {reach + 1} steps ahead: choose a horizon of at most {reach}, "
             "or pass longer sequences"
         )
+
+
+def _hints(gap: float | None) -> tuple[int, ...]:
+    """Return the seasons that dates at such distances suggest."""
+    if gap is None:
+        return ()
+    return next((periods for low, high, periods in SEASONS_OF_GAPS if low <= gap <= high), ())

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
@@ -293,7 +292,7 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
         len(test),
         more,
         pairs=tuple(
-            (name, *_select_known(true, answer))
+            (name, tuple(true.tolist()), tuple(answer.tolist()))
             for name, true, answer in zip(names, truth.T, predictions.T, strict=False)
         ),
         baselines={"always the mean": trivial, STATISTICS: ridge},
@@ -345,11 +344,5 @@ def _evaluate_forecasts(
 
 
 def _rms(values: Any) -> float:
-    """Compute the root mean square of the known values."""
-    known = values[~np.isnan(values)]
-    return float(np.sqrt((known**2).mean())) if known.size else float("nan")
-
-
-def _select_known(truth: NDArray, predictions: NDArray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    known = ~np.isnan(truth)
-    return tuple(truth[known].tolist()), tuple(predictions[known].tolist())
+    """Compute the root mean square."""
+    return float(np.sqrt((values**2).mean()))

@@ -66,11 +66,7 @@ def choose_task(task: str | None, data: Dataset) -> str:
     Returns:
         "classify", "regress" or "forecast".
     """
-    if task is None:
-        return data.infer_task()
-    if task not in TASKS:
-        raise ValueError(f"unknown task {task!r}: choose one of {', '.join(TASKS)}")
-    return task
+    return data.infer_task() if task is None else choose("task", task, TASKS)
 
 
 def split(

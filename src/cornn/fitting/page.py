@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import torch
 
 from cornn.fitting.evaluate import Evaluation
@@ -127,9 +126,7 @@ def _draw_examples(finished: FitResult) -> list[dict[str, Any]]:
         predicted = estimator.classes_[chances.argmax(1)]  # pyright: ignore[reportAttributeAccessIssue]
         surest = np.argsort(-chances.max(1), kind="stable")
         wrong = [row for row in surest if predicted[row] != truth[row]][: EXAMPLES // 2]
-        right = surest[predicted[surest] == truth[surest]]
-        # Every class comes once before any comes twice.
-        right = right[np.argsort(pandas.Series(truth[right]).groupby(truth[right]).cumcount(), kind="stable")]
+        right = _alternate_classes([row for row in surest if predicted[row] == truth[row]], truth)
         rows = [*wrong, *right[: EXAMPLES - len(wrong)]]
         titles = [f"true {truth[row]}, predicted {predicted[row]} ({100 * chances[row].max():.0f} %)" for row in rows]
         marks = [bool(predicted[row] == truth[row]) for row in rows]
@@ -154,6 +151,16 @@ def _draw_examples(finished: FitResult) -> list[dict[str, Any]]:
         }
         for row, title, mark, attribution in zip(rows, titles, marks, attributions, strict=True)
     ]
+
+
+def _alternate_classes(rows: list, classes: Any) -> list:
+    """Order rows so that every class comes once before any comes twice."""
+    counts: dict[Any, int] = {}
+    numbered = []
+    for row in rows:
+        counts[classes[row]] = counts.get(classes[row], 0) + 1
+        numbered.append((counts[classes[row]], row))
+    return [row for _, row in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:

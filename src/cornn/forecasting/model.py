@@ -113,17 +113,11 @@ class Model:
                 first = ahead[np.searchsorted(starts, last)]
                 forecasts[after] = self._forecast_after_gap(history, int(last), first, origins[after])
         scale = moving_scale(values, self.pool.period)[lasts - 1]
-        low, high = self._limit(values, lasts, history, origins)
+        shape = (len(origins), self.horizon)
+        limits = (np.broadcast_to(limit[:, None], shape) for limit in find_limits(values, lasts))
+        low, high = (self.finish(limit, history, origins) for limit in limits)
         # In a gap, earlier forecasts count as history.
         return Forecasts(forecasts, scale * self.unit, np.minimum(low, forecasts), np.maximum(high, forecasts), missing)
-
-    def _limit(
-        self, values: NDArray[np.float64], lasts: NDArray[np.int_], history: History, origins: NDArray[np.int_]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the limits of forecasts in units of the data, each of shape (origins, horizon)."""
-        shape = (len(origins), self.horizon)
-        low, high = (np.broadcast_to(limit[:, None], shape) for limit in find_limits(values, lasts))
-        return self.finish(low, history, origins), self.finish(high, history, origins)
 
     def _forecast_after_gap(
         self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
@@ -159,13 +153,6 @@ class Model:
             member: self.finish(values_of_member, history, origins) for member, values_of_member in forecasts.items()
         }
 
-    def lowest(self, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
-        """Return the smallest possible value after each origin, shape (origins,); minus infinity without a limit."""
-        if self.low is None:
-            return np.full(len(origins), -np.inf)
-        # A history starts with a known value; fmin ignores the missing ones after it.
-        return np.where(np.fmin.accumulate(history.values)[origins - 1] < self.low, -np.inf, self.low)
-
     def finish(self, forecasts: NDArray, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
         """Add the effect of the covariates and the unit to forecasts (origins, horizon), and apply the limit."""
         if self.effect is not None:
@@ -174,7 +161,12 @@ class Model:
             steps = origins[:, None] + np.arange(self.horizon)
             # Beyond what is known, the last covariates are repeated.
             forecasts = self.effect.restore(forecasts, covariates[np.minimum(steps, len(covariates) - 1)])
-        return np.maximum(forecasts * self.unit, self.lowest(history, origins)[:, None])
+        forecasts = forecasts * self.unit
+        if self.low is None:
+            return forecasts
+        # A history starts with a known value; fmin ignores the missing ones after it.
+        is_below = np.fmin.accumulate(history.values)[origins - 1] < self.low
+        return np.where(is_below[:, None], forecasts, np.maximum(forecasts, self.low))
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
         """Return quantiles of forecasts, shape (levels, origins, horizon), within the limits of the forecasts."""

@@ -85,13 +85,8 @@ class Pool:
         covariates: NDArray[np.float64],
         states: SmoothingStates | None = None,
     ) -> NDArray[np.float64]:
-        """Forecast after each of some steps, shape (origins, horizon)."""
-        return self.combine(self.member_forecasts(values, origins, covariates, states), values, origins)
-
-    def combine(
-        self, forecasts: Mapping[Member, NDArray], values: NDArray[np.float64], origins: NDArray[np.int_]
-    ) -> NDArray[np.float64]:
-        """Average the forecasts of the members; the last value where none of those with a weight has one."""
+        """Forecast after each of some steps, (origins, horizon): the last value where no member with a weight can."""
+        forecasts = self.member_forecasts(values, origins, covariates, states)
         weights = {member: np.full(len(origins), self.weights.get(member, 0.0)) for member in forecasts}
         return combine(forecasts, weights, values[origins - 1])
 
