@@ -57,10 +57,6 @@ class FittedBank:
         """Return the pooled numbers of each sequence, shape `(sequences, width)`."""
         return engine.pool(self.bank, self.inputs(sequences), device=device).reshape(len(sequences), -1)
 
-    def views(self) -> NDArray[np.int64]:
-        """Return the number of the view that each neuron is driven by, shape `(neurons)`."""
-        return np.repeat(self.bank.first // self.inputs.features, GROUP)
-
     def select(self, groups: NDArray[np.int64]) -> "FittedBank":
         """Return the bank of some groups, without the views that none of them uses."""
         chosen = self.bank.select(groups)

@@ -178,15 +178,8 @@ def fit_bank_model(
     weights = weights / weights.mean()
     folds = make_folds(groups, len(sequences), settings.seed)
     scalings = tuple(dict.fromkeys(name for candidate in settings.candidates for name in candidate))
-    full_bank = draw_bank(
-        sequences,
-        neurons=settings.neurons,
-        scalings=scalings,
-        differences=settings.differences,
-        thresholds=settings.thresholds,
-        plain=settings.plain,
-        seed=settings.seed,
-    )
+    drawn = {name: getattr(settings, name) for name in ("neurons", "differences", "thresholds", "plain", "seed")}
+    full_bank = draw_bank(sequences, scalings=scalings, **drawn)
     if len(sequences) > LARGE:
         return _fit_large(full_bank, sequences, target, weights, folds, settings)
     features = full_bank.features(sequences, settings.device)

@@ -168,8 +168,8 @@ class Estimator(SequenceReader, BaseEstimator):
         """Read the fitted attributes from a file."""
         self._restore_model(about, arrays)
         self._restore_fitted_state(about["learned"])
-        if self._output_size() != self._fitted.outputs:
-            raise ValueError(f"the estimator needs {self._output_size()} outputs, its model has {self._fitted.outputs}")
+        if (outputs := len(self.output_spec().scale)) != self._fitted.outputs:
+            raise ValueError(f"the estimator needs {outputs} outputs, its model has {self._fitted.outputs}")
 
     def _restore_model(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
         """Read what the method fitted."""
@@ -208,10 +208,6 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted estimator mean."""
-        raise NotImplementedError
-
-    def _output_size(self) -> int:
-        """Return the number of outputs that the network needs."""
         raise NotImplementedError
 
     def _fitted_state(self) -> dict[str, Any]:

@@ -218,7 +218,9 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         else:
             places = np.flatnonzero(self.classes_ == label)
             if len(places) != 1:
-                raise ValueError(f"unknown label {format_value(label)}: the labels are {_names(self.classes_)}")
+                names = ", ".join(map(format_value, self.classes_[:MAX_NAMED]))
+                more = ", …" if len(self.classes_) > MAX_NAMED else ""
+                raise ValueError(f"unknown label {format_value(label)}: the labels are {names}{more}")
             chosen = np.full(len(sequences), places[0])
         count = len(self.classes_)
         weights = np.where(np.arange(count) == chosen[:, None], 1.0, -1 / (count - 1))
@@ -251,9 +253,6 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         count = len(self.classes_)
         return OutputSpec("classes", np.ones(count), np.zeros(count), tuple(self.classes_.tolist()))
 
-    def _output_size(self) -> int:
-        return len(self.classes_)
-
     def _fitted_state(self) -> dict[str, Any]:
         classes = self.classes_
         if classes.dtype.kind not in "biufUO" or not all(
@@ -265,12 +264,6 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
     def _restore_fitted_state(self, learned: dict[str, Any]) -> None:
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["type"]))
         self.score_scale_ = float(learned.get("score_scale", 1.0))  # files of networks did not always have it
-
-
-def _names(classes: NDArray) -> str:
-    """Return the first labels as text."""
-    names = [format_value(label) for label in classes[:MAX_NAMED]]
-    return ", ".join([*names, *(["…"] if len(classes) > MAX_NAMED else [])])
 
 
 def _softmax_row(logits: list[float]) -> NDArray[np.float64]:

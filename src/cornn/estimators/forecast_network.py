@@ -186,7 +186,7 @@ class NetworkForecaster(Estimator):
         def draw(count: int, random: torch.Generator) -> Tensor:
             return torch.randperm(len(pieces), generator=random)[:count]
 
-        self._train([piece for piece, _ in pieces], self._output_size(), loss, draw)
+        self._train([piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, draw)
 
     def _pieces(self, sequence: SequenceData, layout: SeriesLayout) -> list[tuple[SequenceData, NDArray]]:
         """Cut a sequence into pieces of at most `window` samples, each with the values to forecast.
@@ -276,9 +276,6 @@ class NetworkForecaster(Estimator):
         return NetworkForecasts(
             **vars(self._network), targets=self.targets_, horizon=int(self.horizon), device=self.device, names=names
         )
-
-    def _output_size(self) -> int:
-        return self.horizon * len(self.targets_)
 
     def _fitted_state(self) -> dict[str, Any]:
         return {"targets": self.targets_}

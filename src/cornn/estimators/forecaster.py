@@ -182,9 +182,13 @@ class CoRNNForecaster(NetworkForecaster):
             (series, time). For one series by itself the first axis is missing: (horizon,), or (horizon, targets) for a
             frame.
         """
+        return self._flatten(X, self._fitted.predict(self._read_past(X, timespans, future), future))
+
+    def _read_past(self, X: Any, timespans: Any, future: Any) -> list[SequenceData]:
+        """Read series, and check that the covariates of the steps to forecast follow them."""
         sequences = self.validate_input(X, timespans)
         check_future_dates(X, future, self.unit_ or self.date_gap_)
-        return self._flatten(X, self._fitted.predict(sequences, future))
+        return sequences
 
     def predict_quantiles(
         self, X: Any, levels: float | Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
@@ -206,9 +210,7 @@ class CoRNNForecaster(NetworkForecaster):
         several: list[float] = np.atleast_1d(np.asarray(levels, np.float64)).tolist()
         if not several or not all(0 < level < 1 for level in several):
             raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
-        sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future, self.unit_ or self.date_gap_)
-        forecasts = self._fitted.predict_quantiles(sequences, future, several)
+        forecasts = self._fitted.predict_quantiles(self._read_past(X, timespans, future), future, several)
         quantiles = np.stack([self._flatten(X, part) for part in forecasts])
         return quantiles if np.ndim(levels) else quantiles[0]
 
@@ -230,9 +232,7 @@ class CoRNNForecaster(NetworkForecaster):
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
-        sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future, self.unit_ or self.date_gap_)
-        low, high = self._fitted.predict_interval(sequences, future, level)
+        low, high = self._fitted.predict_interval(self._read_past(X, timespans, future), future, level)
         return self._flatten(X, low), self._flatten(X, high)
 
     def score(self, X: Any, y: Any = None, *, timespans: Any = None, future: Any = None) -> float:

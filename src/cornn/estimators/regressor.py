@@ -175,9 +175,6 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         check_is_fitted(self)
         return OutputSpec("numbers", *self.output_scaling())
 
-    def _output_size(self) -> int:
-        return len(self.target_mean_)
-
     def _fitted_state(self) -> dict[str, Any]:
         mean, scale = self.target_mean_.tolist(), self.target_scale_.tolist()
         return {"single": self.single_, "mean": mean, "scale": scale}

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from cornn._arguments import choose
 from cornn.estimators.dated_index import are_even, index_times, is_dated, read_date_gaps
 from cornn.estimators.frames import Columns, read_long, select_columns
 from cornn.estimators.series import SequenceData, Series, ValidSeries, check_known
@@ -40,7 +39,8 @@ def read_sequences(X: Any, columns: Columns, timespans: Any = None, *, warn: boo
         return read_long(X, columns)
     if hasattr(X, "toarray") or hasattr(X, "todense"):
         raise TypeError("sparse input is not supported: pass a dense array, X.toarray()")
-    choose("layout", columns.layout, LAYOUTS)
+    if columns.layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {columns.layout!r}: choose one of {', '.join(LAYOUTS)}")
     if columns.single and (series := _read_single(X)) is not None:
         X = [series]
     if is_frame(X):

@@ -64,7 +64,12 @@ def parse_date(value: Any) -> datetime:
         ValueError: If it is not a date.
     """
     if isinstance(value, str):
-        value = _parse_text(value)
+        text = value.strip()
+        if match := _DOTTED.fullmatch(text):
+            day, month, year, hour, minute, second = (int(part or 0) for part in match.groups())
+            return datetime(year, month, day, hour, minute, second)
+        months = parse_month(text)
+        return datetime.fromisoformat(text) if months is None else datetime(months // 12, months % 12 + 1, 1)
     if hasattr(value, "to_timestamp"):  # a period of pandas
         value = value.to_timestamp()
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -72,14 +77,6 @@ def parse_date(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise ValueError(f"{value!r} is not a date")
     return value
-
-
-def _parse_text(text: str) -> datetime:
-    if match := _DOTTED.fullmatch(text.strip()):
-        day, month, year, hour, minute, second = (int(part or 0) for part in match.groups())
-        return datetime(year, month, day, hour, minute, second)
-    month = parse_month(text)
-    return datetime.fromisoformat(text.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
 
 
 def find_dotted_format(text: str) -> str | None:

@@ -206,12 +206,8 @@ class Model:
         if effect is not None:
             arrays |= {"effect.weights": effect.weights, "effect.centre": effect.centre}
         for number, member in enumerate(members):
-            readout = pool.readouts.get(member)
-            if readout is not None:
-                arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"] = (
-                    readout.weights,
-                    readout.offset,
-                )
+            if readout := pool.readouts.get(member):
+                arrays |= {f"readout.{number}.{name}": value for name, value in vars(readout).items()}
         return about, arrays
 
     @classmethod
@@ -240,13 +236,8 @@ class Model:
             readouts,
             weights,
         )
-        errors = Errors(
-            arrays["errors.spread"],
-            arrays["errors.shapes"],
-            int(about["origins"]),
-            arrays["errors.first"],
-            float(about["independent"]),
-        )
+        parts = {name: arrays[f"errors.{name}"] for name in ("spread", "shapes", "first")}
+        errors = Errors(**parts, origins=int(about["origins"]), independent=float(about["independent"]))
         if errors.spread.shape != (pool.horizon,):
             raise ValueError(f"errors of {errors.spread.shape} steps ahead, but the horizon is {pool.horizon}")
         effect = None

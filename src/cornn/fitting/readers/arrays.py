@@ -53,12 +53,14 @@ def _read_arrays(path: Path, arrays: dict[str, NDArray], names: dict[str, str], 
     for name in ("times", "ids", names["y"]):
         if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != len(X)):
             raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, but there are {len(X)} sequences")
-    times = arrays.get("times")
+    times = seconds = arrays.get("times")
     if times is not None and times.shape != X.shape[:2]:
         raise ValueError(f"{path}: times has shape {times.shape}, expected {X.shape[:2]}")
+    if times is not None and times.dtype.kind == "M":
+        seconds = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     sequences = []
     for row, length in enumerate(lengths):
-        values, seconds = X[row, :length], None if times is None else _to_seconds(times[row, :length])
+        values, own_times = X[row, :length], None
         if np.isinf(values).any():
             step = int(np.argwhere(np.isinf(values))[0][0])
             raise ValueError(
@@ -66,9 +68,10 @@ def _read_arrays(path: Path, arrays: dict[str, NDArray], names: dict[str, str], 
             )
         if np.isnan(values).all():
             raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
-        if seconds is not None:
-            compute_gaps(seconds, f"{path}, row {row + 1}", None if times is None else times[row, :length])
-        sequences.append(ValidSeries(values, seconds))
+        if times is not None and seconds is not None:
+            own_times = seconds[row, :length].astype(np.float64)
+            compute_gaps(own_times, f"{path}, row {row + 1}", times[row, :length])
+        sequences.append(ValidSeries(values, own_times))
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
     return Dataset(
         str(path),
@@ -150,12 +153,6 @@ def _read_lengths(path: Path, lengths: NDArray | None, X: NDArray) -> list[int]:
             "sequences"
         )
     return lengths.tolist()
-
-
-def _to_seconds(times: NDArray) -> NDArray[np.float64]:
-    if times.dtype.kind == "M":
-        return (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-    return times.astype(np.float64)
 
 
 def _read_target(path: Path, target: NDArray | None) -> list[tuple] | None:
