@@ -24,7 +24,7 @@ from cornn._torch_private import compute_hooked_weights
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, advance
 
-__all__ = ["Layer", "Scaling", "Stream", "check_not_negative", "open_stream", "unpack_state"]
+__all__ = ["Layer", "Scaling", "Stream", "check_not_negative", "check_state", "open_stream", "unpack_state"]
 
 
 @dataclass(frozen=True)
@@ -193,16 +193,7 @@ class Stream:
         arrays = unpack_state(state) if isinstance(state, bytes | bytearray | memoryview) else state
         if not isinstance(arrays, Mapping):
             raise TypeError(f"a stream's state is a dictionary of arrays or bytes, got {type(arrays).__name__}")
-        for name, value in self.state().items():
-            if name not in arrays:
-                raise ValueError(f"this is not a stream's state: {name!r} is missing")
-            if not isinstance(arrays[name], np.ndarray):
-                raise TypeError(f"{name} is of type {type(arrays[name]).__name__}, expected an array")
-            if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
-                raise ValueError(
-                    f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}, this stream expects {value.dtype} "
-                    f"of shape {value.shape}: the state belongs to another model"
-                )
+        check_state(arrays, self.state())
         check_not_negative(arrays, "steps")
         self._state[...], self._seen[:] = arrays["state"], arrays["seen"]
         self._answer[...] = arrays["answer"]
@@ -310,6 +301,20 @@ def unpack_state(state: bytes | bytearray | memoryview) -> dict[str, NDArray]:
         return load(bytes(state))
     except SafetensorError as error:
         raise ValueError(f"this is not a stream's state: {error}") from error
+
+
+def check_state(state: Mapping[str, NDArray], expected: Mapping[str, NDArray]) -> None:
+    """Check that the state of a stream has the arrays of `expected`, with their types and shapes."""
+    for name, value in expected.items():
+        if name not in state:
+            raise ValueError(f"this is not a stream's state: {name!r} is missing")
+        if not isinstance(state[name], np.ndarray):
+            raise TypeError(f"{name} is of type {type(state[name]).__name__}, expected an array")
+        if state[name].shape != value.shape or state[name].dtype != value.dtype:
+            raise ValueError(
+                f"{name} is {state[name].dtype} of shape {state[name].shape}, this stream expects {value.dtype} "
+                f"of shape {value.shape}: the state belongs to another model"
+            )
 
 
 def check_not_negative(state: Mapping[str, NDArray], name: str) -> None:

@@ -435,7 +435,7 @@ def test_held_out_scores_are_those_of_refits(grouped, chunked):
     near = scaler(raw).astype(np.float64)
     folds = make_folds(np.arange(40) // 3, 40, 0) if grouped else None
     if chunked:
-        readout, held_out, _, penalty = fit_from_chunks(
+        readout, held_out, penalty = fit_from_chunks(
             lambda: ((slice(at, at + 9), raw[at : at + 9]) for at in range(0, 36, 9)),
             target[:36],
             weights[:36],

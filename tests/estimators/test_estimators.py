@@ -21,7 +21,7 @@ from tolerances import FLOAT32
 from cornn import CoRNN, theory
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor, Series, load
 from cornn.estimators.preparation import mean_and_scale
-from cornn.estimators.saving import read_file, write_file
+from cornn.estimators.saving import pack_file, read_file
 
 QUICK = {"hidden_size": 8, "epochs": 6, "random_state": 0, "device": "cpu"}
 LEARN = {"hidden_size": 16, "epochs": 40, "random_state": 0, "device": "cpu", "learning_rate": 0.02}
@@ -489,7 +489,7 @@ def test_sizes_are_checked_before_memory_is_allocated(sizes, problem, tmp_path, 
         pytest.fail(f"the network was constructed on the device {device}")
 
     monkeypatch.setattr("cornn.estimators.network.CoRNN", construct)
-    write_file(path, about | {"network": about["network"] | sizes}, arrays)
+    path.write_bytes(pack_file(about | {"network": about["network"] | sizes}, arrays))
     with pytest.raises(ValueError, match=problem):
         load(path)
 
@@ -507,7 +507,7 @@ def test_weights_are_compared_before_memory_is_allocated(tmp_path, monkeypatch):
 
     monkeypatch.setattr("cornn.estimators.network.CoRNN", Recorded)
     name = "model.layer.cells.l0.weight_ih"
-    write_file(path, about, arrays | {name: arrays[name][:, :1]})
+    path.write_bytes(pack_file(about, arrays | {name: arrays[name][:, :1]}))
     with pytest.raises(ValueError, match="size mismatch"):
         load(path)
     assert devices == ["meta"]

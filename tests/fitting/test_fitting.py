@@ -628,8 +628,8 @@ def test_a_file_is_fitted_from_python(tables):
     assert list(result.evaluation.baselines)[1] == "ridge on simple statistics"
     assert len(predict_file(tables / "here", tables / "wide.csv").rows) == 40
     for example in page._draw_examples(result):
-        truth, found = re.search(r"true (\w+), predicted (\w+)", example.title).groups()
-        assert example.right == (truth == found)
+        truth, found = re.search(r"true (\w+), predicted (\w+)", example["title"]).groups()
+        assert example["right"] == (truth == found)
     with pytest.raises(FileExistsError, match="already exists"):
         fit_file(tables / "wide.csv", target="kind", out=tables / "here")
 

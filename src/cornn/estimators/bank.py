@@ -57,10 +57,6 @@ class FittedBank:
         """Return the pooled numbers of each sequence, shape `(sequences, width)`."""
         return engine.pool(self.bank, self.inputs(sequences), device=device).reshape(len(sequences), -1)
 
-    def views(self) -> NDArray[np.int64]:
-        """Return the number of the view that each neuron is driven by, shape `(neurons)`."""
-        return np.repeat(self.bank.first // self.inputs.features, GROUP)
-
     def select(self, groups: NDArray[np.int64]) -> "FittedBank":
         """Return the bank of some groups, without the views that none of them uses."""
         chosen = self.bank.select(groups)
@@ -178,6 +174,7 @@ class _Container(TransformerMixin):
         return features
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OscillatorBank(SequenceReader, _Container, BaseEstimator):
     """Turn sequences into features: the pooled states of untrained, uncoupled oscillators.
 
@@ -212,36 +209,20 @@ class OscillatorBank(SequenceReader, _Container, BaseEstimator):
 
     fitted_by: ClassVar[str] = "bank_"
 
-    def __init__(
-        self,
-        *,
-        neurons: int = 2048,
-        scaling: str | Sequence[str] = ("set", "sequence"),
-        differences: bool = True,
-        thresholds: int = 2,
-        statistics: bool = False,
-        id_column: str | None = None,
-        time_column: str | None = None,
-        value_columns: str | Sequence[str] | None = None,
-        layout: str = "ntc",
-        device: str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.neurons = neurons
-        self.scaling = scaling
-        self.differences = differences
-        self.thresholds = thresholds
-        self.statistics = statistics
-        self.id_column = id_column
-        self.time_column = time_column
-        self.value_columns = value_columns
-        self.layout = layout
-        self.device = device
-        self.random_state = random_state
+    neurons: int = 2048
+    scaling: str | Sequence[str] = ("set", "sequence")
+    differences: bool = True
+    thresholds: int = 2
+    statistics: bool = False
+    id_column: str | None = None
+    time_column: str | None = None
+    value_columns: str | Sequence[str] | None = None
+    layout: str = "ntc"
+    device: str = "auto"
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from cornn.engine.bank import Sequences
 from cornn.estimators.preparation import fill_missing, mean_and_scale
-from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
-from cornn.estimators.times import complete_spans
+from cornn.estimators.times import choose_unit, complete_spans
 
 __all__ = ["CAUSAL", "SCALINGS", "BankInputs", "RunningInputs", "View", "fit_inputs"]
 
@@ -54,17 +53,12 @@ class BankInputs:
         """Number of features of a sequence."""
         return len(self.mean)
 
-    def check(self, sequences: Sequence[SequenceData]) -> None:
-        """Check that sequences match the training data."""
-        check_as_trained(sequences, len(self.mean), timed=self.unit is not None)
-
     def __call__(self, sequences: Sequence[SequenceData]) -> Sequences:
         """Return the channels of the bank's input."""
-        self.check(sequences)
         starts = _starts(sequences)
         raw = np.concatenate([sequence.values for sequence in sequences])
         begins = np.repeat(starts[:-1], np.diff(starts))
-        spans = self._spans(sequences)
+        spans = _count_steps(sequences, self.unit, np.arange(len(raw)) == begins)
         values = np.clip((fill_missing(raw, self.mean, begins) - self.mean) / self.scale, -FARTHEST, FARTHEST)
         steps = _differences(values, begins, spans) * (self.scale / self.step)
         parts = []
@@ -77,12 +71,14 @@ class BankInputs:
         even = spans is None or np.allclose(spans, 1, rtol=EVEN, atol=0)
         return Sequences(input, starts, None if even else spans)
 
-    def _spans(self, sequences: Sequence[SequenceData]) -> NDArray[np.float64] | None:
-        if self.unit is None:
-            return None
-        spans = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / self.unit
-        begins = np.isin(np.arange(len(spans)), _starts(sequences))
-        return complete_spans(spans, begins)
+
+def _count_steps(
+    sequences: Sequence[SequenceData], unit: float | None, begins: NDArray[np.bool_] | bool
+) -> NDArray[np.float64] | None:
+    """Return the time before each sample in steps; None without times."""
+    if unit is None:
+        return None
+    return complete_spans(np.concatenate([np.asarray(sequence.gaps) for sequence in sequences]) / unit, begins)
 
 
 def _starts(sequences: Sequence[SequenceData]) -> NDArray[np.int64]:
@@ -138,14 +134,8 @@ def fit_inputs(sequences: Sequence[SequenceData], scalings: Sequence[str], diffe
     raw = np.concatenate([sequence.values for sequence in sequences])
     mean, scale = mean_and_scale(raw)
     begins = np.repeat(starts[:-1], np.diff(starts))
-    unit, spans = None, None
-    if sequences[0].gaps is not None:
-        gaps = np.concatenate([np.asarray(sequence.gaps) for sequence in sequences])
-        later = gaps[np.arange(len(gaps)) != begins]
-        later = later[later > 0]
-        unit = float(np.median(later)) if len(later) else 1.0
-        spans = complete_spans(gaps / unit, False)
-    steps = _differences(fill_missing(raw, mean, begins), begins, spans)
+    unit = choose_unit(sequences)
+    steps = _differences(fill_missing(raw, mean, begins), begins, _count_steps(sequences, unit, False))
     step = scale * np.sqrt(((steps / scale) ** 2).mean(0))
     views: list[View] = [(scaling, False) for scaling in scalings]
     if differences:

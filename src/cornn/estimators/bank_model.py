@@ -89,13 +89,8 @@ class BankModel:
             ("parameters", f"{self.parameters:,} in the readout"),
         ]
 
-    def check(self, sequences: Sequence[SequenceData]) -> None:
-        """Check that sequences match the training data."""
-        self.bank.inputs.check(sequences)
-
     def __call__(self, sequences: Sequence[SequenceData], device: torch.device | str = "cpu") -> NDArray[np.float64]:
         """Return the scores, shape `(sequences, outputs)`."""
-        self.check(sequences)
         return np.concatenate([self.readout(features) for _, features in _chunks(self.bank, sequences, str(device))])
 
     def attribute(
@@ -183,15 +178,8 @@ def fit_bank_model(
     weights = weights / weights.mean()
     folds = make_folds(groups, len(sequences), settings.seed)
     scalings = tuple(dict.fromkeys(name for candidate in settings.candidates for name in candidate))
-    full_bank = draw_bank(
-        sequences,
-        neurons=settings.neurons,
-        scalings=scalings,
-        differences=settings.differences,
-        thresholds=settings.thresholds,
-        plain=settings.plain,
-        seed=settings.seed,
-    )
+    drawn = {name: getattr(settings, name) for name in ("neurons", "differences", "thresholds", "plain", "seed")}
+    full_bank = draw_bank(sequences, scalings=scalings, **drawn)
     if len(sequences) > LARGE:
         return _fit_large(full_bank, sequences, target, weights, folds, settings)
     features = full_bank.features(sequences, settings.device)
@@ -255,7 +243,7 @@ def _fit_large(full_bank, sequences, target, weights, folds, settings) -> tuple[
     groups = _groups_of(full_bank, chosen)
     limit = max(len(full_bank.inputs.views), LARGE_WIDTH // (GROUP * full_bank.bank.stats))
     bank = full_bank.select(groups[:limit])
-    readout, held_out, _, penalty = fit_from_chunks(
+    readout, held_out, penalty = fit_from_chunks(
         lambda: _chunks(bank, sequences, settings.device), target, weights, folds
     )
     return BankModel(bank, readout, penalty), held_out

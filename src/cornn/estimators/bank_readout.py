@@ -152,7 +152,7 @@ def fit_from_chunks(
     target: NDArray[np.float64],
     weights: NDArray[np.float64],
     folds: NDArray[np.int64] | None,
-) -> tuple[Readout, NDArray[np.float64], NDArray[np.float64], float]:
+) -> tuple[Readout, NDArray[np.float64], float]:
     """Fit a ridge regression to features that come in chunks of rows.
 
     Args:
@@ -162,7 +162,7 @@ def fit_from_chunks(
         folds: Fold of each row, or None for leave-one-out.
 
     Returns:
-        The readout, the predictions for rows that were left out, their squared errors, and the relative penalty.
+        The readout, the predictions for rows that were left out, and the relative penalty.
     """
     first: Standardiser | None = None
     count = weights.sum()
@@ -239,7 +239,7 @@ def fit_from_chunks(
     best = int(errors.mean(1).argmin())
     weight = standardiser.factor[:, None] * (vectors @ (projected / left[:, best, None]))
     readout = Readout(weight.astype(np.float32), bias - standardiser.mean @ weight)
-    return readout, held_out[best], errors[best], float(PENALTIES[best])
+    return readout, held_out[best], float(PENALTIES[best])
 
 
 def calibrate(scores: NDArray[np.float64], target: NDArray[np.int64], weights: NDArray[np.float64]) -> float:

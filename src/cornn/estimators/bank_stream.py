@@ -11,7 +11,7 @@ from cornn.engine.bank import Memory, Sequences, pool
 from cornn.estimators.bank_inputs import RunningInputs
 from cornn.estimators.bank_model import BankModel
 from cornn.estimators.times import complete_spans, scale_timespan
-from cornn.streaming import check_not_negative, unpack_state
+from cornn.streaming import check_not_negative, check_state, unpack_state
 
 __all__ = ["BankStream"]
 
@@ -82,17 +82,15 @@ class BankStream:
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes, for `restore`."""
-        return save({**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed})
+        return save(self._state())
+
+    def _state(self) -> dict[str, NDArray]:
+        return {**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed}
 
     def restore(self, state: bytes | bytearray | memoryview) -> None:
         """Resume from a state that `to_bytes` returned, from a stream of the same estimator."""
         restored = unpack_state(state)
-        current = {**self._inputs.arrays(), "bank": self._memory.sums, "elapsed": self._memory.elapsed}
-        for name, value in current.items():
-            if name not in restored:
-                raise ValueError(f"this is not a stream's state: {name!r} is missing")
-            if restored[name].shape != value.shape or restored[name].dtype != value.dtype:
-                raise ValueError(f"{name} has shape {restored[name].shape}: the state belongs to another model")
+        check_state(restored, self._state())
         for name in ("steps", "elapsed"):
             check_not_negative(restored, name)
         self._inputs.restore(restored)

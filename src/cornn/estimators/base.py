@@ -1,17 +1,17 @@
 """Base class of the estimators: settings, reading, training, saving and streaming."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import choose
+from cornn._atomic import write_atomically, write_errors
 from cornn._checked import convert
 from cornn._machine import resolve_device
 from cornn._tf32 import no_tf32
@@ -22,16 +22,13 @@ from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import PaddedBatch, Preparation, fit_preparation
 from cornn.estimators.random_state import read_seed
 from cornn.estimators.reading import SequenceReader
-from cornn.estimators.rows import ValidationSampler, default_batch_size, split_rows
-from cornn.estimators.saving import read_file, restore_settings, to_json_value, write_file
+from cornn.estimators.rows import LARGEST_BATCH, ValidationSampler, split_rows
+from cornn.estimators.saving import pack_file, read_file, restore_settings, to_json_value
 from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import check_settings, get_network_setting
 from cornn.estimators.values import is_frame
 
-__all__ = [
-    "Estimator",
-    "uniform_sampler",
-]
+__all__ = ["Estimator"]
 
 NETWORK_ATTRIBUTES = ("model_", "network_", "preparation_")
 """What `fit` adds with the method "network"."""
@@ -106,11 +103,6 @@ class Estimator(SequenceReader, BaseEstimator):
     def _setting(self, name: str) -> Any:
         return get_network_setting(self, name)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
-        return tags
-
     def count_parameters(self) -> int:
         """Return the number of fitted parameters."""
         check_is_fitted(self)
@@ -122,6 +114,12 @@ class Estimator(SequenceReader, BaseEstimator):
         Args:
             path: The file to write. It is written completely or not at all.
         """
+        content = pack_file(*self.to_file())
+        with write_errors(Path(path)):
+            write_atomically(Path(path), content)
+
+    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
+        """Return the header and the arrays of the file that `save` writes."""
         check_is_fitted(self)
         about, arrays = self._fitted.to_file()
         header = {
@@ -132,7 +130,7 @@ class Estimator(SequenceReader, BaseEstimator):
             "steps": self.steps_,
             "learned": self._fitted_state(),
         }
-        write_file(path, header | about, arrays)
+        return header | about, arrays
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -170,8 +168,8 @@ class Estimator(SequenceReader, BaseEstimator):
         """Read the fitted attributes from a file."""
         self._restore_model(about, arrays)
         self._restore_fitted_state(about["learned"])
-        if self._output_size() != self._fitted.outputs:
-            raise ValueError(f"the estimator needs {self._output_size()} outputs, its model has {self._fitted.outputs}")
+        if (outputs := len(self.output_spec().scale)) != self._fitted.outputs:
+            raise ValueError(f"the estimator needs {outputs} outputs, its model has {self._fitted.outputs}")
 
     def _restore_model(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
         """Read what the method fitted."""
@@ -197,11 +195,7 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def is_fitted(self) -> bool:
         """Return whether `fit` has been called."""
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return False
-        return True
+        return self.__sklearn_is_fitted__()
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
@@ -214,10 +208,6 @@ class Estimator(SequenceReader, BaseEstimator):
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted estimator mean."""
-        raise NotImplementedError
-
-    def _output_size(self) -> int:
-        """Return the number of outputs that the network needs."""
         raise NotImplementedError
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -260,12 +250,7 @@ class Estimator(SequenceReader, BaseEstimator):
         Returns:
             The sequences in a common form.
         """
-        sequences = self._read_new(X, timespans)
-        self._check_as_trained(sequences)
-        return sequences
-
-    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
-        self._fitted.check(sequences)
+        return self._read_new(X, timespans)
 
     def _train(
         self,
@@ -275,7 +260,6 @@ class Estimator(SequenceReader, BaseEstimator):
         sampler: ValidationSampler,
         answer: NDArray[np.float64] | None = None,
     ):
-        check_settings(self)
         length = max(len(sequence.values) for sequence in sequences)
         damping = self.damping or ("implicit" if _has_uneven_times(sequences) else "explicit")
         constants = resolve_constants(
@@ -289,16 +273,16 @@ class Estimator(SequenceReader, BaseEstimator):
         # A search may pass numpy's numbers, which neither the layer nor JSON accepts.
         shape = {name: int(self._setting(name)) for name in ("hidden_size", "num_layers")}
         shape |= {"bidirectional": bool(self._setting("bidirectional"))}
-        probe = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
-        preparation = fit_preparation(sequences, probe.max_timespan())
-        network = NetworkSpec(features=preparation.features, outputs=outputs, **shape, **constants)
+        network = NetworkSpec(features=1, outputs=outputs, **shape, **constants)
+        preparation = fit_preparation(sequences, network.max_timespan())
+        network = replace(network, features=preparation.features)
         seed = read_seed(self.random_state)
         model, device = network.build(self.backend), resolve_device(self.device)
         network.initialise(model, seed, answer)
         training, validation = split_rows(len(sequences), self.validation_share, sampler, seed)
         schedule = Schedule(
             self._setting("epochs"),
-            self.batch_size or default_batch_size(len(training)),
+            self.batch_size or max(1, min(LARGEST_BATCH, len(training) // 8)),
             self._setting("learning_rate"),
             self._setting("weight_decay"),
             self._setting("patience"),
@@ -336,8 +320,3 @@ def _has_uneven_times(sequences: list[SequenceData]) -> bool:
         return False
     gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
     return len(gaps) > 0 and not np.allclose(gaps, np.median(gaps), rtol=1e-3, atol=0)
-
-
-def uniform_sampler(size: int) -> ValidationSampler:
-    """Return a sampler that draws validation rows uniformly from `size` rows."""
-    return lambda count, random: torch.randperm(size, generator=random)[:count]

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
@@ -15,14 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
+from cornn._arguments import choose
+from cornn._machine import resolve_device
 from cornn.estimators.bank_readout import calibrate
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.methods import SequenceEstimator, drop_unweighted, group_sampler
-from cornn.estimators.network import apply_model, make_dropout
+from cornn.estimators.methods import SequenceEstimator, drop_unweighted
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
-from cornn.estimators.random_state import read_seed
-from cornn.estimators.rows import ValidationSampler, read_weights
+from cornn.estimators.rows import read_weights
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import format_value, read_labels
 
@@ -74,7 +75,10 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         self.check()
         sequences, y = self._read(X, y, timespans)
         y = read_labels(column_or_1d(y, warn=True), "y", "label", "sequence")
-        _check_count(len(sequences), y)
+        if len(y) != len(sequences):
+            raise ValueError(
+                f"X has {len(sequences)} sequences and y has {len(y)} targets: inconsistent numbers of samples"
+            )
         check_classification_targets(y)
         self.classes_, target = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -87,34 +91,18 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             weights = weights * compute_class_weight(self.class_weight, classes=self.classes_, y=y)[target]
         sequences, target, weights, groups = drop_unweighted(sequences, target, weights, groups)
         signs = np.where(np.arange(len(self.classes_)) == target[:, None], 1.0, -1.0)
-
-        def train(rows: list[int]) -> None:
-            drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
-            classes, scale = target[rows], (weights[rows] / weights[rows].mean()).astype(np.float32)
-
-            def loss(data, preparation):
-                device = data.input.device
-                targets, factors = torch.from_numpy(classes).to(device), torch.from_numpy(scale).to(device)
-
-                def mean_loss(model, batch, rows):
-                    logits = apply_model(model, batch, every=False, drop=drop)
-                    losses = torch.nn.functional.cross_entropy(logits, targets[rows], reduction="none")
-                    return (losses * factors[rows]).mean()
-
-                return mean_loss
-
-            shares = np.bincount(classes, scale, len(self.classes_)) / scale.sum()
-            answer = np.log(np.maximum(shares, MIN_SHARE))
-            chosen = [sequences[row] for row in rows]
-            self._train(chosen, len(self.classes_), loss, self._sampler(groups, rows, classes), answer)
-
-        self._fit_methods(
-            sequences, signs, weights, groups, train, lambda count, random: draw_stratified(target, count, random)
-        )
+        self._fit_methods(sequences, signs, weights, groups)
         return self
 
-    def _sampler(self, groups: Any, rows: list[int], target: NDArray) -> ValidationSampler:
-        return group_sampler(groups, rows) or (lambda count, random: draw_stratified(target, count, random))
+    def _draw_rows(self, target: NDArray, count: int, random: torch.Generator) -> Tensor:
+        return draw_stratified(target.argmax(1), count, random)
+
+    def _compute_losses(self, outputs: Tensor, target: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(outputs, target.argmax(1), reduction="none")
+
+    def _constant_answer(self, target: NDArray, weights: NDArray) -> NDArray[np.float64]:
+        shares = np.bincount(target.argmax(1), weights, target.shape[1]) / weights.sum()
+        return np.log(np.maximum(shares, MIN_SHARE))
 
     def _finish_bank(self, held_out: NDArray, target: NDArray, weights: NDArray) -> None:
         self.score_scale_ = calibrate(held_out, target.argmax(1), weights)
@@ -141,7 +129,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         return scores * self.score_scale_
 
     def _validation_loss(self, outputs: NDArray, target: NDArray, weights: NDArray) -> float:
-        chances = _softmax(outputs)[np.arange(len(outputs)), target.argmax(1)]
+        chances = softmax(outputs, axis=1)[np.arange(len(outputs)), target.argmax(1)]
         return float(np.average(-np.log(np.maximum(chances, 1e-12)), weights=weights))
 
     def _use_network(self) -> None:
@@ -174,7 +162,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             Probabilities, shape (sequences, classes), in the order of `classes_`.
         """
-        return _softmax(self._logits(self.validate_input(X, timespans)))
+        return softmax(self._logits(self.validate_input(X, timespans)), axis=1)
 
     def predict(self, X: Any, *, timespans: Any = None) -> NDArray:
         """Predict the label of each sequence.
@@ -230,11 +218,13 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         else:
             places = np.flatnonzero(self.classes_ == label)
             if len(places) != 1:
-                raise ValueError(f"unknown label {format_value(label)}: the labels are {_names(self.classes_)}")
+                names = ", ".join(map(format_value, self.classes_[:MAX_NAMED]))
+                more = ", …" if len(self.classes_) > MAX_NAMED else ""
+                raise ValueError(f"unknown label {format_value(label)}: the labels are {names}{more}")
             chosen = np.full(len(sequences), places[0])
         count = len(self.classes_)
         weights = np.where(np.arange(count) == chosen[:, None], 1.0, -1 / (count - 1))
-        return self._attribute(sequences, weights * self.score_scale_)
+        return self._fitted.attribute(sequences, weights * self.score_scale_, resolve_device(self.device))
 
     def stream(self, method: str = "predict", sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.
@@ -250,22 +240,18 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             "predict": lambda answer, stream: self.classes_[answer.argmax()],
             "predict_proba": lambda answer, stream: _softmax_row(answer.tolist()),
         }
-        if method not in finish:
-            raise ValueError(f"unknown method {method!r}: choose one of {', '.join(finish)}")
-        batch_methods = {
+        finish_all = {
             "predict": lambda scores: self.classes_[scores.argmax(1)],
-            "predict_proba": lambda scores: _softmax(scores * self.score_scale_),
+            "predict_proba": lambda scores: softmax(scores * self.score_scale_, axis=1),
         }
-        return self._open_stream(finish[method], batch_methods[method], sensors)
+        choose("method", method, finish)
+        return self._open_stream(finish[method], finish_all[method], sensors)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted classifier mean: one logit per class."""
         check_is_fitted(self)
         count = len(self.classes_)
         return OutputSpec("classes", np.ones(count), np.zeros(count), tuple(self.classes_.tolist()))
-
-    def _output_size(self) -> int:
-        return len(self.classes_)
 
     def _fitted_state(self) -> dict[str, Any]:
         classes = self.classes_
@@ -280,24 +266,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         self.score_scale_ = float(learned.get("score_scale", 1.0))  # files of networks did not always have it
 
 
-def _names(classes: NDArray) -> str:
-    """Return the first labels as text."""
-    names = [format_value(label) for label in classes[:MAX_NAMED]]
-    return ", ".join([*names, *(["…"] if len(classes) > MAX_NAMED else [])])
-
-
-def _check_count(count: int, y: NDArray) -> None:
-    if len(y) != count:
-        raise ValueError(f"X has {count} sequences and y has {len(y)} targets: inconsistent numbers of samples")
-
-
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
-
-
 def _softmax_row(logits: list[float]) -> NDArray[np.float64]:
-    """Compute `_softmax` of one row. For a few classes numpy's calls would take longer than the step itself."""
+    """Compute the softmax of one row. For a few classes numpy's calls would take longer than the step itself."""
     peak = max(logits)
     powers = [math.exp(logit - peak) for logit in logits]
     total = sum(powers)

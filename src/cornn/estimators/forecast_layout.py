@@ -13,7 +13,7 @@ from cornn.estimators.values import is_frame, to_float_array
 from cornn.forecasting import History
 from cornn.forecasting.series import regular_steps, spread_out
 
-__all__ = ["SeriesLayout", "check_futures", "describe_end", "name_feature", "put_on_grid"]
+__all__ = ["SeriesLayout", "check_futures", "describe_end", "name_feature"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ class SeriesLayout:
 
     def regular(self, sequence: SequenceData) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
         """Return the values on the grid, shape (steps, features), and the step of every sample."""
-        return put_on_grid(sequence, self.unit)
+        if sequence.gaps is None or self.unit is None:
+            return sequence.values, np.arange(len(sequence.values))
+        steps = regular_steps(sequence.gaps, self.unit)
+        return spread_out(sequence.values, steps), steps
 
     def history(self, values: NDArray[np.float64], column: int, future: NDArray | None = None) -> History | None:
         """Return one target of a regular series from its first known value on, or None without any.
@@ -91,22 +94,6 @@ class SeriesLayout:
         futures = values.reshape(shape)
         check_futures(futures)
         return list(futures)
-
-
-def put_on_grid(sequence: SequenceData, unit: float | None) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
-    """Put a sequence on a regular grid.
-
-    Args:
-        sequence: The sequence.
-        unit: Time of one step; None without times.
-
-    Returns:
-        The values on the grid, shape (steps, features), and the step of every sample.
-    """
-    if sequence.gaps is None or unit is None:
-        return sequence.values, np.arange(len(sequence.values))
-    steps = regular_steps(sequence.gaps, unit)
-    return spread_out(sequence.values, steps), steps
 
 
 def name_feature(number: int, names: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cornn._machine import resolve_device
-from cornn.estimators.base import Estimator, uniform_sampler
+from cornn.estimators.base import Estimator
 from cornn.estimators.forecast_gaps import (
     count_to_known,
     fill_ends,
@@ -21,9 +21,8 @@ from cornn.estimators.forecast_gaps import (
     place_samples,
     take,
 )
-from cornn.estimators.forecast_layout import describe_end, name_feature, put_on_grid
+from cornn.estimators.forecast_layout import SeriesLayout, describe_end, name_feature
 from cornn.estimators.forecast_network_stream import NetworkForecastStream
-from cornn.estimators.forecast_pool import choose_unit
 from cornn.estimators.network import apply_model
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
@@ -40,36 +39,20 @@ STEPS_AT_ONCE = 2**16  # of a sequence up to each of its gaps
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkForecasts:
+class NetworkForecasts(NetworkModel):
     """A trained network that forecasts, with the methods of `Pools`.
 
     Attributes:
-        network: The network.
         targets: Features that are forecast.
         horizon: Steps to forecast.
         device: Name of the device to compute on, which need not be there for streams.
         names: Names of the features, if they have some.
     """
 
-    network: NetworkModel
     targets: list[int]
     horizon: int
     device: str
     names: tuple[str, ...] = ()
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs of the network."""
-        return self.network.outputs
-
-    @property
-    def parameters(self) -> int:
-        """Number of trained numbers."""
-        return self.network.parameters
-
-    def describe(self) -> list[tuple[str, str]]:
-        """Describe the network, as rows of a name and a text."""
-        return self.network.describe()
 
     def predict(self, sequences: Sequence[SequenceData], future: Any) -> NDArray[np.float64]:
         """Forecast what follows each sequence, shape (sequences, horizon, targets)."""
@@ -79,7 +62,7 @@ class NetworkForecasts:
         for number, sequence in enumerate(sequences):
             check_known(sequence, f"sequence {number}")
             lasts = count_to_known(sequence.values[:, self.targets])[-1]
-            places = place_samples(sequence, find_start(lasts, len(sequence.values)), self.network.preparation.unit)
+            places = place_samples(sequence, find_start(lasts, len(sequence.values)), self.unit)
             missing = np.where(lasts > 0, places[-1] - places[lasts - 1], 0)
             if missing.max() > MAX_HORIZONS * self.horizon:
                 name = name_feature(self.targets[int(missing.argmax())], self.names)
@@ -90,7 +73,7 @@ class NetworkForecasts:
     def _forecast(self, sequences: Sequence[SequenceData]) -> NDArray[np.float64]:
         """Forecast from the last step of each sequence, shape (sequences, horizon, targets)."""
         last = np.stack([self._fill(sequence)[-1] for sequence in sequences])
-        return self._add(self.network(sequences, resolve_device(self.device)), last)
+        return self._add(self(sequences, resolve_device(self.device)), last)
 
     def predict_quantiles(self, *_: Any) -> NDArray[np.float64]:
         """Raise an error: only a pool has the errors of earlier forecasts."""
@@ -112,7 +95,7 @@ class NetworkForecasts:
 
     def _forecast_every(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
         """Forecast from every step; the preparation replaces all missing values."""
-        every = self.network(sequences, resolve_device(self.device), every=True)
+        every = self(sequences, resolve_device(self.device), every=True)
         values = [self._fill(sequence) for sequence in sequences]
         return [self._add(every[: len(series), number], series) for number, series in enumerate(values)]
 
@@ -130,7 +113,7 @@ class NetworkForecasts:
         parts, kept = [], []
         for first, end in groups:
             start = find_start(lasts[first - 1], first)
-            places = place_samples(take(sequence, end), start, self.network.preparation.unit)
+            places = place_samples(take(sequence, end), start, self.unit)
             most = int(np.searchsorted(places, start + MAX_HORIZONS * self.horizon))
             forecasts[max(most, first - 1) : end] = np.nan
             if first <= most:
@@ -147,24 +130,19 @@ class NetworkForecasts:
         def finish(answer: NDArray, stream: Stream) -> NDArray[np.float64]:
             return self._add(answer[None], stream.seen[None])[0]
 
-        network = self.network
-        return NetworkForecastStream(network.open_stream, network.preparation, finish, self.targets, self.horizon)
+        return NetworkForecastStream(self.open_stream, self.preparation, finish, self.targets, self.horizon)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the network mean: standardised changes from the last known values."""
-        scale = np.tile(np.asarray(self.network.preparation.scale, float)[self.targets], self.horizon)
+        scale = np.tile(self.preparation.scale[self.targets], self.horizon)
         return OutputSpec("changes", scale, np.zeros(len(scale)))
 
-    def to_file(self) -> tuple[dict[str, Any], dict[str, NDArray]]:
-        """Return entries of the header of an estimator's file, and arrays."""
-        return self.network.to_file()
-
     def _fill(self, sequence: SequenceData) -> NDArray[np.float64]:
-        return fill_missing(sequence.values, self.network.preparation.mean)
+        return fill_missing(sequence.values, self.preparation.mean)
 
     def _add(self, answers: NDArray, last: NDArray) -> NDArray[np.float64]:
         """Convert outputs (rows, horizon * targets) to forecasts, given the last values (rows, features)."""
-        change = answers.reshape(len(answers), self.horizon, -1) * self.network.preparation.scale[self.targets]
+        change = answers.reshape(len(answers), self.horizon, -1) * self.preparation.scale[self.targets]
         return last[:, None, self.targets] + change
 
 
@@ -187,12 +165,12 @@ class NetworkForecaster(Estimator):
     targets: int | str | Sequence[int | str] | None = None
     window: int | None = None
 
-    def _fit_network(self, sequences: list[SequenceData]) -> None:
+    def _fit_network(self, sequences: list[SequenceData], unit: float | None) -> None:
         if self.bidirectional:
             raise ValueError("a forecaster must not see the values that it forecasts: set bidirectional=False")
-        self.targets_ = self._resolve_targets(sequences[0].values.shape[1])
-        unit = choose_unit(sequences)
-        pieces = [piece for sequence in sequences for piece in self._pieces(sequence, unit)]
+        self.targets_ = self._resolve_targets()
+        layout = SeriesLayout(self.n_features_in_, tuple(self.targets_), unit=unit)
+        pieces = [piece for sequence in sequences for piece in self._pieces(sequence, layout)]
 
         def loss(data, preparation):
             targets, known = (part.to(data.input.device) for part in self._targets(pieces, preparation))
@@ -205,11 +183,12 @@ class NetworkForecaster(Estimator):
 
             return of
 
-        self._train(
-            [piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, uniform_sampler(len(pieces))
-        )
+        def draw(count: int, random: torch.Generator) -> Tensor:
+            return torch.randperm(len(pieces), generator=random)[:count]
 
-    def _pieces(self, sequence: SequenceData, unit: float | None) -> list[tuple[SequenceData, NDArray]]:
+        self._train([piece for piece, _ in pieces], self.horizon * len(self.targets_), loss, draw)
+
+    def _pieces(self, sequence: SequenceData, layout: SeriesLayout) -> list[tuple[SequenceData, NDArray]]:
         """Cut a sequence into pieces of at most `window` samples, each with the values to forecast.
 
         The horizon of a piece overlaps the next piece, so that validation pieces are not fully independent of training
@@ -217,14 +196,14 @@ class NetworkForecaster(Estimator):
 
         Args:
             sequence: The sequence.
-            unit: Time of one step; None without times.
+            layout: Its grid.
 
         Returns:
             For each piece its samples, and the targets of the steps after each of them, shape (time, horizon, targets);
             NaN for a step without a sample.
         """
         pieces, length = [], len(sequence.values)
-        regular, steps = put_on_grid(sequence, unit)
+        regular, steps = layout.regular(sequence)
         regular = regular[:, self.targets_]
         ahead = np.arange(1, self.horizon + 1)
         window = WINDOW if self.window is None else int(self.window)
@@ -267,19 +246,19 @@ class NetworkForecaster(Estimator):
             remedy = f"choose a horizon of at most {ahead}, or pass longer sequences"
         raise ValueError(f"no training sequence has a value of {name} {ahead + 1} steps ahead: {remedy}")
 
-    def _resolve_targets(self, features: int) -> list[int]:
+    def _resolve_targets(self) -> list[int]:
         """Return `targets` as indices of features."""
         if self.targets is None:
-            return list(range(features))
-        targets = self._resolve_features("targets", self.targets, features)
+            return list(range(self.n_features_in_))
+        targets = self._resolve_features("targets")
         if not targets:
             raise ValueError("targets is empty: name at least one feature, or omit it to forecast all features")
         return targets
 
-    def _resolve_features(self, setting: str, given: int | str | Sequence[int | str], features: int) -> list[int]:
+    def _resolve_features(self, setting: str) -> list[int]:
         """Return the features that a setting names, as indices."""
-        names = self.columns_ or []
-        several = [given] if isinstance(given, int | np.integer | str) else given
+        names, features, given = self.columns_ or [], self.n_features_in_, getattr(self, setting)
+        several: Sequence[Any] = [given] if isinstance(given, int | np.integer | str) else given
         resolved: list[Any] = [names.index(name) if name in names else name for name in several]
         for name in resolved:
             if not isinstance(name, Integral) or not 0 <= int(name) < features:
@@ -293,12 +272,10 @@ class NetworkForecaster(Estimator):
     @property
     def _forecasts(self) -> NetworkForecasts:
         """The fitted network."""
+        names = tuple(self.columns_ or ())
         return NetworkForecasts(
-            self._network, self.targets_, int(self.horizon), self.device, tuple(self.columns_ or ())
+            **vars(self._network), targets=self.targets_, horizon=int(self.horizon), device=self.device, names=names
         )
-
-    def _output_size(self) -> int:
-        return self.horizon * len(self.targets_)
 
     def _fitted_state(self) -> dict[str, Any]:
         return {"targets": self.targets_}

@@ -15,9 +15,9 @@ from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.series import SequenceData
 from cornn.forecasting import Backtest, Forecasts, History, Model, fit_model
-from cornn.forecasting.series import count_known, count_missing, median_gap
+from cornn.forecasting.series import count_known, count_missing
 
-__all__ = ["Pools", "choose_unit", "fit_pools", "read_periods"]
+__all__ = ["Pools", "fit_pools", "read_periods"]
 
 SEASONS_OF_GAPS = (  # seconds from, to, periods: what dates at such distances suggest
     (55, 65, (60, 1440)),
@@ -82,8 +82,18 @@ class Pools:
         )
 
     def predict_every_step(self, sequences: Sequence[SequenceData]) -> list[NDArray[np.float64]]:
-        """Forecast from every sample, one array (time, horizon, targets) per series."""
-        return [self.forecast_every_step(sequence) for sequence in sequences]
+        """Forecast from every sample, (time, horizon, targets) per series; NaN before the first known value."""
+        every = []
+        for sequence in sequences:
+            values, steps = self.layout.regular(sequence)
+            forecasts = np.full((len(steps), self.horizon, len(self.models)), np.nan)
+            for column, model in enumerate(self.models):
+                history = self.layout.history(values, column)
+                if history is not None:
+                    origins = steps + 1 - (len(values) - len(history.values))
+                    forecasts[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
+            every.append(forecasts)
+        return every
 
     def stream(self) -> ForecastStream:
         """Open a stream that forecasts after each sample."""
@@ -112,18 +122,6 @@ class Pools:
                     name = self.layout.name(self.layout.targets[column])
                     raise describe_end(int(count_missing(history.values)[-1]), name, number)
             forecasts.append(row)
-        return forecasts
-
-    def forecast_every_step(self, sequence: SequenceData) -> NDArray[np.float64]:
-        """Forecast from every sample, shape (time, horizon, targets); NaN before the first known value."""
-        values, steps = self.layout.regular(sequence)
-        forecasts = np.full((len(steps), self.horizon, len(self.models)), np.nan)
-        for column, model in enumerate(self.models):
-            history = self.layout.history(values, column)
-            if history is None:
-                continue
-            origins = steps + 1 - (len(values) - len(history.values))
-            forecasts[origins > 0, :, column] = model.forecast_at(history, origins[origins > 0]).mean
         return forecasts
 
     def _futures(self, regular: list[NDArray], future: Any) -> list[NDArray | None]:
@@ -202,12 +200,6 @@ def fit_pools(
     return Pools(layout, horizon, models), backtests
 
 
-def choose_unit(sequences: Sequence[SequenceData]) -> float | None:
-    """Return the time of one step of the grid; None if samples have no times."""
-    gaps = [sequence.gaps for sequence in sequences if sequence.gaps is not None]
-    return median_gap(gaps) if gaps else None
-
-
 def read_periods(period: Any) -> tuple[int, ...] | None:
     """Return steps per season as a tuple, without 1; None if seasons are to be detected."""
     if period is None:
@@ -220,10 +212,7 @@ def read_periods(period: Any) -> tuple[int, ...] | None:
 
 def _check_reach(name: str, histories: Sequence[History], horizon: int) -> None:
     """Check that some history has a value as many steps ahead as the horizon."""
-    reach = 0
-    for history in histories:
-        known = np.flatnonzero(~np.isnan(history.values))
-        reach = max(reach, int(known[-1] - known[0]))
+    reach = max((len(history.values) for history in histories), default=1) - 1  # both ends are known
     if reach < 1:
         raise ValueError(
             f"no training sequence has two known values of {name}: pass longer sequences with values of it, or remove "

@@ -130,17 +130,12 @@ class ForecastStream:
             steps = float(scale_timespan(timespan, unit))
             if self._length and not math.isnan(steps):
                 check_length(self._length + steps, self._length + 1, unit or 1.0)
-                self._skip(round(steps) - 1)
+                if (count := round(steps) - 1) > 0:  # steps without values
+                    self._rows = np.concatenate([self._rows[: self._length], np.full((count, self._features), np.nan)])
+                    self._length += count
+                    # The next sample computes them from the whole history, in one pass.
+                    self._states = [{} for _ in self._models]
         self._append(values)
-
-    def _skip(self, count: int) -> None:
-        """Append steps without values."""
-        if count <= 0:
-            return
-        self._rows = np.concatenate([self._rows[: self._length], np.full((count, self._features), np.nan)])
-        self._length += count
-        # The next sample computes them from the whole history, in one pass.
-        self._states = [{} for _ in self._models]
 
     def _append(self, row: NDArray[np.float64]) -> None:
         if self._length == len(self._rows):

@@ -15,14 +15,15 @@ from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.dated_index import check_future_dates, find_gap
 from cornn.estimators.forecast_layout import SeriesLayout
 from cornn.estimators.forecast_network import NetworkForecaster, NetworkForecasts
-from cornn.estimators.forecast_pool import Pools, choose_unit, fit_pools, read_periods
+from cornn.estimators.forecast_pool import Pools, fit_pools, read_periods
 from cornn.estimators.forecast_stream import ForecastStream
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.random_state import check_seed
-from cornn.estimators.sequences import check_as_trained, is_single
+from cornn.estimators.sequences import is_single
 from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
+from cornn.estimators.times import choose_unit
 from cornn.estimators.values import to_float_array
 from cornn.forecasting import FAMILIES, Forecasts, History, Model
 from cornn.forecasting.scores import ScoreTable, compare_with_baselines, compute_r2
@@ -118,27 +119,23 @@ class CoRNNForecaster(NetworkForecaster):
                 f"horizon of at most {longest - 1}, or pass longer series; if X is one series with {shape[1]:,} "
                 "features, pass X[np.newaxis], of shape (series, time, features)"
             )
-        method = self._resolve_method()
+        method = resolve_method(self, METHODS)
+        self.n_features_in_, self.unit_ = sequences[0].values.shape[1], choose_unit(sequences)
+        self.known_future_ = [] if self.known_future is None else self._resolve_features("known_future")
         if method == "pool":
-            features = sequences[0].values.shape[1]
-            self.n_features_in_, self.n_iter_, self.history_ = features, 0, []
-            self.known_future_ = self._resolve_features(
-                "known_future", () if self.known_future is None else self.known_future, features
-            )
-            self.targets_ = self._resolve_targets(features)
+            self.n_iter_, self.history_ = 0, []
+            self.targets_ = self._resolve_targets()
             if self.targets is None:
                 self.targets_ = [target for target in self.targets_ if target not in self.known_future_]
             if not self.targets_ or set(self.targets_) & set(self.known_future_):
                 raise ValueError("a feature in known_future cannot be a target: remove it from one of them")
-            self.unit_ = choose_unit(sequences)
             # Evenly spaced dates of one series are no times, but suggest its seasons.
             gap = self._find_date_gap(X) if self.unit_ is None else self.unit_
             self.pools_, self.backtests_ = fit_pools(
                 sequences, self._layout(), int(self.horizon), read_periods(self.period), self.families(), gap
             )
         else:
-            self._fit_network(sequences)
-            self.unit_, self.known_future_ = self.preparation_.unit, []
+            self._fit_network(sequences, self.unit_)
         self.date_gap_ = self._find_date_gap(X) if self.unit_ is None else None
         self._forget(*(NETWORK_ATTRIBUTES if method == "pool" else ("pools_", "backtests_")))
         self.method_ = method
@@ -154,7 +151,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
-        self._resolve_method()
+        resolve_method(self, METHODS)
         check_settings(self)
         for name in ("horizon", "window"):
             value = getattr(self, name)
@@ -168,9 +165,6 @@ class CoRNNForecaster(NetworkForecaster):
     def families(self) -> tuple[str, ...]:
         """Return the kinds of members of the pool: `candidates`, or all of them."""
         return FAMILIES if self.candidates is None else to_names(self.candidates)
-
-    def _resolve_method(self) -> str:
-        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def predict(self, X: Any, *, timespans: Any = None, future: Any = None) -> NDArray[np.float64]:
         """Forecast the values that follow each series.
@@ -188,9 +182,13 @@ class CoRNNForecaster(NetworkForecaster):
             (series, time). For one series by itself the first axis is missing: (horizon,), or (horizon, targets) for a
             frame.
         """
+        return self._flatten(X, self._fitted.predict(self._read_past(X, timespans, future), future))
+
+    def _read_past(self, X: Any, timespans: Any, future: Any) -> list[SequenceData]:
+        """Read series, and check that the covariates of the steps to forecast follow them."""
         sequences = self.validate_input(X, timespans)
         check_future_dates(X, future, self.unit_ or self.date_gap_)
-        return self._flatten(X, self._fitted.predict(sequences, future))
+        return sequences
 
     def predict_quantiles(
         self, X: Any, levels: float | Sequence[float] = (0.1, 0.5, 0.9), *, timespans: Any = None, future: Any = None
@@ -212,9 +210,7 @@ class CoRNNForecaster(NetworkForecaster):
         several: list[float] = np.atleast_1d(np.asarray(levels, np.float64)).tolist()
         if not several or not all(0 < level < 1 for level in several):
             raise ValueError(f"levels must be above 0 and below 1, at least one; got {levels}")
-        sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future, self.unit_ or self.date_gap_)
-        forecasts = self._fitted.predict_quantiles(sequences, future, several)
+        forecasts = self._fitted.predict_quantiles(self._read_past(X, timespans, future), future, several)
         quantiles = np.stack([self._flatten(X, part) for part in forecasts])
         return quantiles if np.ndim(levels) else quantiles[0]
 
@@ -236,9 +232,7 @@ class CoRNNForecaster(NetworkForecaster):
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
-        sequences = self.validate_input(X, timespans)
-        check_future_dates(X, future, self.unit_ or self.date_gap_)
-        low, high = self._fitted.predict_interval(sequences, future, level)
+        low, high = self._fitted.predict_interval(self._read_past(X, timespans, future), future, level)
         return self._flatten(X, low), self._flatten(X, high)
 
     def score(self, X: Any, y: Any = None, *, timespans: Any = None, future: Any = None) -> float:
@@ -286,8 +280,7 @@ class CoRNNForecaster(NetworkForecaster):
             One array (time, horizon, targets) per sequence. With the pool, the covariates that are known in advance are
             taken from the later steps of the sequence.
         """
-        sequences = self.validate_input(X, timespans)
-        return self._fitted.predict_every_step(sequences)
+        return self._fitted.predict_every_step(self.validate_input(X, timespans))
 
     def stream(self) -> PredictionStream | ForecastStream:
         """Open a stream that forecasts after each sample.
@@ -371,13 +364,13 @@ class CoRNNForecaster(NetworkForecaster):
         check_is_fitted(self)
         return self._fitted.output_spec()
 
-    @property
-    def _unit(self) -> float | None:
-        return self.unit_
-
     def _layout(self) -> SeriesLayout:
         names = tuple(self.columns_ or ())
         return SeriesLayout(self.n_features_in_, tuple(self.targets_), tuple(self.known_future_), self.unit_, names)
+
+    @property
+    def _unit(self) -> float | None:
+        return self.unit_
 
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:
         """Return a series with dates in the form of the training series: with times, or evenly spaced.
@@ -387,9 +380,6 @@ class CoRNNForecaster(NetworkForecaster):
         if self.unit_ is not None or self.date_gap_ is None:
             return super()._place_dates(sequence, gaps)
         return SequenceData(spread_out(sequence.values, regular_steps(gaps, self.date_gap_)), None)
-
-    def _check_as_trained(self, sequences: list[SequenceData]) -> None:
-        check_as_trained(sequences, self.n_features_in_, timed=self.unit_ is not None)
 
     def _flatten(self, X: Any, forecasts: NDArray) -> NDArray[np.float64]:
         """Drop the axes of series (first) and targets (last) that X does not have."""

@@ -22,7 +22,6 @@ from cornn.estimators.values import format_value, is_frame, read_labels, to_floa
 __all__ = [
     "Columns",
     "find_names",
-    "find_steps",
     "flatten_index",
     "group_rows",
     "name_target",
@@ -102,12 +101,6 @@ def find_names(X: Any, columns: Columns, leave_out: Sequence[str] = ()) -> list[
     return names if columns.values or all(isinstance(name, str) for name in names) else None
 
 
-def find_steps(X: Any, columns: Columns) -> list[str] | None:
-    """Return the names of the columns of a DataFrame in wide form, whose columns are steps; None for other X."""
-    wide = is_frame(X) and columns.id is None and not (columns.single and is_dated(X))
-    return [str(name) for name in X.columns] if wide else None
-
-
 def sequence_ids(frame: Any, column: str) -> tuple[NDArray, list[NDArray]]:
     """Return the ids in order of first appearance, and the rows of each."""
     return group_rows(_read_ids(frame, column))
@@ -155,7 +148,8 @@ def read_target(frame: Any, y: Any, column: str) -> Any:
         absent = [name for name in ids if name not in known]
         if not absent:
             return np.asarray(y.loc[ids])
-        if len(absent) < len(ids) and not _counts_from_zero(y.index):
+        # pandas gives an index 0, 1, 2, … by itself: it is not one of ids.
+        if len(absent) < len(ids) and y.index.tolist() != list(range(len(y))):
             raise ValueError(
                 f"the index of y has no target for sequence {format_value(absent[0])}: index y by the ids, or pass an "
                 "array in order of the ids"
@@ -172,11 +166,6 @@ def _read_constant(column: Any, where: str, ids: NDArray, rows: list[NDArray]) -
                 f"{where} changes within sequence {format_value(name)}: a target must be constant per sequence"
             )
     return values[[group[0] for group in rows]]
-
-
-def _counts_from_zero(index: Any) -> bool:
-    """Return whether an index is the one that pandas gives by itself, and not one of ids."""
-    return index.tolist() == list(range(len(index)))
 
 
 def read_long(frame: Any, columns: Columns) -> list[SequenceData]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from cornn.estimators.bank import check_bank_settings, read_scalings
 from cornn.estimators.bank_model import BankModel, BankSettings, fit_bank_model
 from cornn.estimators.bank_stream import BankStream
 from cornn.estimators.base import NETWORK_ATTRIBUTES, Estimator
+from cornn.estimators.network import apply_model, make_dropout
 from cornn.estimators.network_model import NetworkModel
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.random_state import read_seed
@@ -24,7 +26,7 @@ from cornn.estimators.series import SequenceData
 from cornn.estimators.settings import NETWORK_ARGUMENTS, check_settings, resolve_method
 from cornn.estimators.values import read_labels
 
-__all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "drop_unweighted", "group_sampler"]
+__all__ = ["BANK_ARGUMENTS", "METHODS", "SequenceEstimator", "drop_unweighted"]
 
 METHODS = ("bank", "network", "auto")
 BANK_ARGUMENTS = ("neurons", "scaling", "differences", "thresholds", "statistics", "causal")
@@ -73,16 +75,13 @@ class SequenceEstimator(Estimator):
 
     def check(self) -> None:
         """Validate the settings before any work is done."""
-        self._resolve_method()
+        resolve_method(self, METHODS)
         check_bank_settings(
             1 if self.neurons is None else self.neurons, 1 if self.thresholds is None else self.thresholds
         )
         if self.scaling is not None:
             read_scalings(self.scaling, bool(self.causal))
         check_settings(self)
-
-    def _resolve_method(self) -> str:
-        return resolve_method(self, self.method, METHODS, self.arguments_of)
 
     def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return factor and offset that turn the scores of the readout into logits or into the units of the targets."""
@@ -116,8 +115,6 @@ class SequenceEstimator(Estimator):
         target: NDArray[np.float64],
         weights: NDArray[np.float64],
         groups: Any,
-        fit_network: Callable[[list[int]], None],
-        sampler: ValidationSampler,
     ) -> None:
         """Fit by the chosen method.
 
@@ -126,20 +123,18 @@ class SequenceEstimator(Estimator):
             target: Targets of the ridge, shape `(sequences, outputs)`.
             weights: Weight of each sequence.
             groups: Group of each sequence, or None.
-            fit_network: Train the network on some of the rows.
-            sampler: Draws validation rows.
         """
         seed = read_seed(self.random_state)
-        method = self._resolve_method()
+        method = resolve_method(self, METHODS)
         groups = _read_groups(groups, len(sequences))
         rows = list(range(len(sequences)))
         if method == "network":
-            fit_network(rows)
+            self._fit_network(sequences, target, weights, groups, rows)
             self._use_network()
             return
         if method == "auto" and len(sequences) >= AUTO_FEWEST:
             count = round(AUTO_SHARE * len(rows))
-            apart = set(_draw_rows(sampler, groups, count, seed).tolist())
+            apart = set(self._choose_sampler(groups, target)(count, generator(seed, "validation")).tolist())
             kept = [row for row in rows if row not in apart]
             held = sorted(apart)
             if groups is not None and len(np.unique(groups[kept])) < 2:
@@ -150,7 +145,7 @@ class SequenceEstimator(Estimator):
             self._fit_bank(sequences, target, weights, groups, seed, kept)
             device = resolve_device(self.device)
             by_bank = self._validation_loss(self._calibrate(self.bank_(later, device)), target[held], importance)
-            fit_network(kept)
+            self._fit_network(sequences, target, weights, groups, kept)
             if self._validation_loss(self._network(later, device), target[held], importance) < by_bank:
                 self._use_network()
                 return
@@ -168,6 +163,38 @@ class SequenceEstimator(Estimator):
         bank, held_out = fit_bank_model(selected, target[rows], weights[rows], part, self._bank_settings(seed))
         self._set_bank(bank)
         self._finish_bank(held_out, target[rows], weights[rows])
+
+    def _fit_network(self, sequences, target, weights, groups, rows) -> None:
+        drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
+        truth, scale = target[rows].astype(np.float32), (weights[rows] / weights[rows].mean()).astype(np.float32)
+
+        def loss(data, preparation):
+            targets, factors = (torch.from_numpy(part).to(data.input.device) for part in (truth, scale))
+
+            def mean_loss(model, batch, index):
+                losses = self._compute_losses(apply_model(model, batch, every=False, drop=drop), targets[index])
+                return (losses * factors[index]).mean()
+
+            return mean_loss
+
+        sampler = self._choose_sampler(None if groups is None else groups[rows], truth)
+        selected = [sequences[row] for row in rows]
+        self._train(selected, target.shape[1], loss, sampler, self._constant_answer(truth, scale))
+
+    def _choose_sampler(self, groups: NDArray | None, target: NDArray) -> ValidationSampler:
+        """Return a sampler of the rows of a target; with groups it draws whole groups."""
+        return partial(self._draw_rows, target) if groups is None else partial(_draw_groups, groups)
+
+    def _draw_rows(self, target: NDArray, count: int, random: torch.Generator) -> Tensor:
+        """Draw about `count` rows of a target."""
+        return torch.randperm(len(target), generator=random)[:count]
+
+    def _compute_losses(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of each sequence for the training of the network."""
+        raise NotImplementedError
+
+    def _constant_answer(self, target: NDArray, weights: NDArray) -> NDArray[np.float64] | None:
+        """Return the outputs with which the training of the network starts; None for 0."""
 
     def _set_bank(self, bank: BankModel) -> None:
         """Set the fitted attributes of the method "bank"."""
@@ -188,10 +215,6 @@ class SequenceEstimator(Estimator):
         """Return the mean loss of outputs in the units of the network, with a weight per sequence."""
         raise NotImplementedError
 
-    def _attribute(self, sequences: list[SequenceData], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Attribute a weighted sum of the outputs to the values; weights: (sequences, outputs)."""
-        return self._fitted.attribute(sequences, weights, resolve_device(self.device))
-
     def _open_stream(
         self, finish: Callable, finish_all: Callable[[NDArray], Any], sensors: int | None
     ) -> PredictionStream | BankStream:
@@ -200,7 +223,7 @@ class SequenceEstimator(Estimator):
             return BankStream(self.bank_, finish_all, sensors)
         if sensors is not None:
             raise ValueError('sensors belongs to method="bank": omit it, and open one stream per sensor')
-        return self._network.stream(finish)
+        return PredictionStream(self._network.open_stream(), self.preparation_, finish)
 
     def _restore_model(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
         if self.method_ == "bank":
@@ -225,30 +248,15 @@ def drop_unweighted(
 ) -> tuple[list[SequenceData], NDArray, NDArray[np.float64], Any]:
     """Return the sequences with a weight above 0 and what belongs to them: the others must not even set the scale."""
     used = np.flatnonzero(weights)
-    if len(used) == len(weights):
-        return sequences, target, weights, groups
     groups = _read_groups(groups, len(sequences))
     kept = [sequences[row] for row in used]
     return kept, target[used], weights[used], None if groups is None else groups[used]
 
 
-def _draw_rows(sampler: ValidationSampler, groups: NDArray | None, count: int, seed: int) -> Tensor:
-    """Draw about `count` rows; whole groups, if there are groups."""
-    random = generator(seed, "validation")
-    by_group = None if groups is None else group_sampler(groups, range(len(groups)))
-    return (by_group or sampler)(count, random)
-
-
-def group_sampler(groups: Any, rows: Sequence[int]) -> ValidationSampler | None:
-    """Return a sampler that draws whole groups of some rows; None without groups."""
-    if groups is None:
-        return None
-    _, number = np.unique(np.asarray(groups)[list(rows)], return_inverse=True)
+def _draw_groups(groups: NDArray, count: int, random: torch.Generator) -> Tensor:
+    """Draw the rows of whole groups, about `count` in all."""
+    _, number = np.unique(groups, return_inverse=True)
     sizes = np.bincount(number)
-
-    def sample(count: int, random: torch.Generator) -> Tensor:
-        order = torch.randperm(len(sizes), generator=random).numpy()
-        chosen = order[: max(1, int((np.cumsum(sizes[order]) <= count).sum()))]
-        return torch.from_numpy(np.flatnonzero(np.isin(number, chosen)))
-
-    return sample
+    order = torch.randperm(len(sizes), generator=random).numpy()
+    chosen = order[: max(1, int((np.cumsum(sizes[order]) <= count).sum()))]
+    return torch.from_numpy(np.flatnonzero(np.isin(number, chosen)))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -60,20 +60,9 @@ class NetworkSpec:
     def build(self, backend: str = "auto", device: str = "cpu") -> SequenceModel:
         # `initialise` draws the weights again; the caller's random state must not change.
         with torch.random.fork_rng(devices=[]):
-            layer = CoRNN(
-                self.features,
-                self.hidden_size,
-                self.num_layers,
-                bidirectional=self.bidirectional,
-                dt=self.dt,
-                gamma=self.gamma,
-                epsilon=self.epsilon,
-                damping=self.damping,
-                init=self.init,
-                backend=backend,
-                device=device,
-            )
-            return SequenceModel(layer, self.outputs)
+            options = asdict(self)
+            outputs = options.pop("outputs")
+            return SequenceModel(CoRNN(options.pop("features"), **options, backend=backend, device=device), outputs)
 
     def restore(self, weights: Mapping[str, Tensor], backend: str) -> SequenceModel:
         """Build the model with weights from a file, after comparing the sizes with theirs."""

@@ -1,6 +1,6 @@
 """What the method "network" fits: a trained network with its preprocessing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from cornn._checked import convert, decode
 from cornn.estimators.attributions import attribute_network
 from cornn.estimators.network import NetworkSpec, compute_outputs
-from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.preparation import Preparation
 from cornn.estimators.series import SequenceData
 from cornn.models import SequenceModel, count_parameters
@@ -65,10 +64,6 @@ class NetworkModel:
             ("epochs", str(len(self.history))),
         ]
 
-    def check(self, sequences: Sequence[SequenceData]) -> None:
-        """Check that sequences match the training data."""
-        self.preparation.check(list(sequences))
-
     def __call__(
         self, sequences: Sequence[SequenceData], device: torch.device, *, every: bool = False
     ) -> NDArray[np.float64]:
@@ -80,10 +75,6 @@ class NetworkModel:
     ) -> NDArray[np.float64]:
         """Attribute a weighted sum of the outputs to the values; weights: `(sequences, outputs)`."""
         return attribute_network(self.model, self.preparation, sequences, weights, device)
-
-    def stream(self, finish: Callable[[NDArray, Stream], Any]) -> PredictionStream:
-        """Open a stream; `finish` converts outputs to predictions."""
-        return PredictionStream(self.open_stream(), self.preparation, finish)
 
     def open_stream(self) -> Stream:
         """Open a stream of the outputs."""

@@ -8,9 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cornn.estimators.sequences import check_as_trained
 from cornn.estimators.series import SequenceData
-from cornn.estimators.times import complete_spans
+from cornn.estimators.times import choose_unit, complete_spans
 from cornn.streaming import Scaling
 
 __all__ = ["PaddedBatch", "Preparation", "fill_missing", "fit_preparation", "mean_and_scale"]
@@ -58,11 +57,7 @@ class Preparation:
     def scaling(self) -> Scaling:
         return Scaling(self.mean, self.scale, self.masked)
 
-    def check(self, sequences: list[SequenceData]) -> None:
-        check_as_trained(sequences, len(self.mean), timed=self.unit is not None)
-
     def __call__(self, sequences: list[SequenceData]) -> PaddedBatch:
-        self.check(sequences)
         lengths = [len(sequence.values) for sequence in sequences]
         size, count = len(self.mean), len(sequences)
         input = np.zeros((max(lengths), count, self.features), np.float32)
@@ -123,9 +118,4 @@ def fit_preparation(sequences: list[SequenceData], longest: float) -> Preparatio
     """Fit the preprocessing. `longest` is the largest factor on dt for which the network is stable."""
     together = np.concatenate([sequence.values for sequence in sequences])
     mean, scale = mean_and_scale(together)
-    unit = None
-    if sequences[0].gaps is not None:
-        gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
-        gaps = gaps[gaps > 0]
-        unit = float(np.median(gaps)) if len(gaps) else 1.0
-    return Preparation(mean, scale, bool(np.isnan(together).any()), unit, longest)
+    return Preparation(mean, scale, bool(np.isnan(together).any()), choose_unit(sequences), longest)

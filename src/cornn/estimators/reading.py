@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from cornn._arguments import to_names
 from cornn.estimators.dated_index import is_dated, read_date_gaps
-from cornn.estimators.frames import Columns, find_names, find_steps, flatten_index, sequence_ids
-from cornn.estimators.sequences import read_sequences
+from cornn.estimators.frames import Columns, find_names, flatten_index, sequence_ids
+from cornn.estimators.sequences import check_as_trained, read_sequences
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import is_frame
 
@@ -33,11 +33,17 @@ class SequenceReader:
     time_column: str | None
     value_columns: str | Sequence[str] | None
     layout: str
+    n_features_in_: int
 
     accepts_one_series: ClassVar[bool] = False
     """Whether X may be one series by itself, as for forecasts."""
     fitted_by: ClassVar[str] = "method_"
     """The attribute that `fit` sets last."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
+        tags.input_tags.three_d_array = tags.input_tags.two_d_array = tags.input_tags.allow_nan = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted_by in vars(self)
@@ -76,7 +82,7 @@ class SequenceReader:
         return sequences
 
     def _read_new(self, X: Any, timespans: Any = None) -> list[SequenceData]:
-        """Read X for a fitted estimator."""
+        """Read X for a fitted estimator, and check that it matches the training data."""
         check_is_fitted(self)
         X, columns = self._flatten_index(X, self.columns_ or self.value_columns)
         self._find_steps(X, columns)
@@ -86,6 +92,7 @@ class SequenceReader:
         for number, gaps in enumerate(dates):
             if gaps is not None:
                 sequences[number] = self._place_dates(sequences[number], gaps)
+        check_as_trained(sequences, self.n_features_in_, timed=self._unit is not None)
         return sequences
 
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:
@@ -104,7 +111,9 @@ class SequenceReader:
 
     def _flatten_index(self, X: Any, values: str | Sequence[str] | None = None) -> tuple[Any, Columns]:
         """Return X and how it is read; a DataFrame whose index has two levels is brought into long form."""
-        return flatten_index(X, self._columns(values))
+        values = None if values is None else to_names(values)
+        columns = Columns(self.id_column, self.time_column, values, layout=self.layout, single=self.accepts_one_series)
+        return flatten_index(X, columns)
 
     def _is_long(self, X: Any) -> bool:
         """Return whether X is a DataFrame with one row per sample of several sequences."""
@@ -112,14 +121,11 @@ class SequenceReader:
 
     def _find_steps(self, X: Any, columns: Columns) -> list[str] | None:
         """Return the names of the columns of a DataFrame in wide form; None for other X."""
-        steps = find_steps(X, columns)
-        if steps is not None and self.value_columns is not None:
+        if not is_frame(X) or columns.id is not None or (columns.single and is_dated(X)):
+            return None
+        if self.value_columns is not None:
             raise ValueError(
                 "value_columns are features, but the columns of this DataFrame are steps, with one row per sequence: "
                 "set id_column if each row is a sample, or omit value_columns and pass the columns that are steps"
             )
-        return steps
-
-    def _columns(self, values: str | Sequence[str] | None) -> Columns:
-        values = None if values is None else to_names(values)
-        return Columns(self.id_column, self.time_column, values, layout=self.layout, single=self.accepts_one_series)
+        return [str(name) for name in X.columns]

@@ -4,20 +4,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
+from cornn._machine import resolve_device
 from cornn.estimators.bank_stream import BankStream
-from cornn.estimators.base import uniform_sampler
-from cornn.estimators.methods import SequenceEstimator, drop_unweighted, group_sampler
-from cornn.estimators.network import apply_model, make_dropout
+from cornn.estimators.methods import SequenceEstimator, drop_unweighted
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.preparation import mean_and_scale
-from cornn.estimators.random_state import read_seed
 from cornn.estimators.rows import read_weights
 from cornn.estimators.values import to_float_array
 
@@ -83,30 +81,20 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         )
         self.target_mean_, self.target_scale_ = mean_and_scale(table)
         target = (table - self.target_mean_) / self.target_scale_
-
-        def train(rows: list[int]) -> None:
-            drop = make_dropout(self._setting("dropout"), read_seed(self.random_state))
-            truth, scale = target[rows].astype(np.float32), (weights[rows] / weights[rows].mean()).astype(np.float32)
-
-            def loss(data, preparation):
-                targets = torch.from_numpy(truth).to(data.input.device)
-                factors = torch.from_numpy(scale).to(data.input.device)
-
-                def mean_loss(model, batch, rows):
-                    losses = (apply_model(model, batch, every=False, drop=drop) - targets[rows]).square().mean(1)
-                    return (losses * factors[rows]).mean()
-
-                return mean_loss
-
-            sampler = group_sampler(groups, rows) or uniform_sampler(len(rows))
-            self._train([sequences[row] for row in rows], target.shape[1], loss, sampler)
-
-        self._fit_methods(sequences, target, weights, groups, train, uniform_sampler(len(target)))
+        self._fit_methods(sequences, target, weights, groups)
         return self
+
+    def _compute_losses(self, outputs: Tensor, target: Tensor) -> Tensor:
+        return (outputs - target).square().mean(1)
+
+    def _to_units(self, outputs: NDArray) -> NDArray[np.float64]:
+        """Return the predictions of standardised outputs (sequences, targets), in the shape of y."""
+        predictions = outputs * self.target_scale_ + self.target_mean_
+        return predictions[:, 0] if self.single_ else predictions
 
     def output_scaling(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return factor and offset from standardised targets to their units."""
-        return np.asarray(self.target_scale_, float), np.asarray(self.target_mean_, float)
+        return self.target_scale_, self.target_mean_
 
     def ridge_target(self, y: Any) -> NDArray[np.float64]:
         """Return standardised targets, shape (sequences, targets)."""
@@ -130,8 +118,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         Returns:
             Predictions, shape (sequences,) or (sequences, targets), like y.
         """
-        predictions = self._outputs(self.validate_input(X, timespans)) * self.target_scale_ + self.target_mean_
-        return predictions[:, 0] if self.single_ else predictions
+        return self._to_units(self._outputs(self.validate_input(X, timespans)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, timespans: Any = None) -> float:
         """Compute the coefficient of determination R² of the predictions.
@@ -170,7 +157,7 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         if not 0 <= (target or 0) < count:
             raise ValueError(f"target must be from 0 to {count - 1}, got {target}")
         weights = np.where(np.arange(count) == (target or 0), self.target_scale_, 0.0)
-        return self._attribute(sequences, np.tile(weights, (len(sequences), 1)))
+        return self._fitted.attribute(sequences, np.tile(weights, (len(sequences), 1)), resolve_device(self.device))
 
     def stream(self, sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.
@@ -181,24 +168,12 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         Returns:
             A stream: `prediction = stream(sample)`.
         """
-
-        def finish(answer: NDArray, stream: Any) -> Any:
-            prediction = answer * self.target_scale_ + self.target_mean_
-            return prediction[0] if self.single_ else prediction
-
-        def finish_all(scores: NDArray) -> NDArray:
-            prediction = scores * self.target_scale_ + self.target_mean_
-            return prediction[:, 0] if self.single_ else prediction
-
-        return self._open_stream(finish, finish_all, sensors)
+        return self._open_stream(lambda answer, stream: self._to_units(answer[None])[0], self._to_units, sensors)
 
     def output_spec(self) -> OutputSpec:
         """Return what the outputs of the fitted regressor mean: the standardised targets."""
         check_is_fitted(self)
-        return OutputSpec("numbers", np.asarray(self.target_scale_, float), np.asarray(self.target_mean_, float))
-
-    def _output_size(self) -> int:
-        return len(self.target_mean_)
+        return OutputSpec("numbers", *self.output_scaling())
 
     def _fitted_state(self) -> dict[str, Any]:
         mean, scale = self.target_mean_.tolist(), self.target_scale_.tolist()

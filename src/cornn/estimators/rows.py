@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cornn._random import generator
 
-__all__ = ["ValidationSampler", "default_batch_size", "read_weights", "split_rows"]
+__all__ = ["LARGEST_BATCH", "ValidationSampler", "read_weights", "split_rows"]
 
 VALIDATION_SHARE = 0.1  # default
 FEWEST_FOR_VALIDATION = 50  # sequences; with fewer, training misses them more than it gains
@@ -30,11 +30,6 @@ def split_rows(size: int, share: float | None, sampler: ValidationSampler, seed:
     if not len(training):
         raise ValueError(f"validation_share={share:g} leaves none of {size} sequences for training: lower it")
     return training, validation
-
-
-def default_batch_size(size: int) -> int:
-    """Return the default number of sequences per step for `size` training sequences."""
-    return max(1, min(LARGEST_BATCH, size // 8))
 
 
 def read_weights(sample_weight: Any, count: int) -> NDArray[np.float64]:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._atomic import write_atomically, write_errors
 from cornn._checked import convert
 from cornn._checksums import pack_tensors, unpack_tensors
 from cornn._json import parse_json, read_bytes
 
-__all__ = ["pack_file", "read_file", "to_json_value", "write_file"]
+__all__ = ["pack_file", "read_file", "to_json_value"]
 
 KEY = "cornn.estimator"
 FORMAT = 2  # 1: version 0.1.0, without checksums
@@ -47,15 +46,8 @@ def restore_settings(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_file(path: str | os.PathLike, about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
-    """Write the file atomically, with its checksum."""
-    content = pack_file(about, arrays)
-    with write_errors(Path(path)):
-        write_atomically(Path(path), content)
-
-
 def pack_file(about: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> bytes:
-    """Return the content of the file."""
+    """Return the content of the file, with its checksum."""
     return pack_tensors(arrays, {KEY: json.dumps({"format": FORMAT, **about})})
 
 

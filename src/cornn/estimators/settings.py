@@ -2,13 +2,13 @@
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from cornn._arguments import Argument, ArgumentError
+from cornn._arguments import Argument, ArgumentError, choose
 from cornn.engine import check_backend
 
 __all__ = ["NETWORK_ARGUMENTS", "check_settings", "get_network_setting", "resolve_method"]
@@ -70,25 +70,23 @@ def check_settings(settings: BaseEstimator) -> None:
             raise ValueError(f"{name} has shape {shape}: pass a number, or one per neuron, ({neurons},)")
 
 
-def resolve_method(
-    settings: BaseEstimator, method: str | None, methods: Sequence[str], arguments_of: Mapping[str, Sequence[str]]
-) -> str:
+def resolve_method(settings: Any, methods: Sequence[str]) -> str:
     """Return the method in use, after checking that no setting of another method is given.
+
+    Without `method` it is "network" if one of its settings is given, else the first method.
 
     Args:
         settings: The estimator.
-        method: The method that was given. None: "network" if one of its settings is given, else the first method.
         methods: The methods there are. "auto" may have the settings of all.
-        arguments_of: Method -> the settings that belong to it only.
     """
     named = {
-        owner: [name for name in names if getattr(settings, name) is not None] for owner, names in arguments_of.items()
+        owner: [name for name in names if getattr(settings, name) is not None]
+        for owner, names in settings.arguments_of.items()
     }
-    chosen = method
+    chosen = method = settings.method
     if chosen is None:
         chosen = "network" if named["network"] else methods[0]
-    if chosen not in methods:
-        raise ValueError(f"unknown method {chosen!r}: choose one of {', '.join(methods)}")
+    choose("method", chosen, methods)
     for owner, names in named.items():
         if chosen in (owner, "auto") or not names:
             continue

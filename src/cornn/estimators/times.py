@@ -18,6 +18,7 @@ __all__ = [
     "add_zones",
     "are_last_days",
     "check_not_months",
+    "choose_unit",
     "complete_spans",
     "compute_gaps",
     "count_months",
@@ -63,7 +64,12 @@ def parse_date(value: Any) -> datetime:
         ValueError: If it is not a date.
     """
     if isinstance(value, str):
-        value = _parse_text(value)
+        text = value.strip()
+        if match := _DOTTED.fullmatch(text):
+            day, month, year, hour, minute, second = (int(part or 0) for part in match.groups())
+            return datetime(year, month, day, hour, minute, second)
+        months = parse_month(text)
+        return datetime.fromisoformat(text) if months is None else datetime(months // 12, months % 12 + 1, 1)
     if hasattr(value, "to_timestamp"):  # a period of pandas
         value = value.to_timestamp()
     if isinstance(value, date) and not isinstance(value, datetime):
@@ -71,14 +77,6 @@ def parse_date(value: Any) -> datetime:
     if not isinstance(value, datetime):
         raise ValueError(f"{value!r} is not a date")
     return value
-
-
-def _parse_text(text: str) -> datetime:
-    if match := _DOTTED.fullmatch(text.strip()):
-        day, month, year, hour, minute, second = (int(part or 0) for part in match.groups())
-        return datetime(year, month, day, hour, minute, second)
-    month = parse_month(text)
-    return datetime.fromisoformat(text.strip()) if month is None else datetime(month // 12, month % 12 + 1, 1)
 
 
 def find_dotted_format(text: str) -> str | None:
@@ -192,6 +190,15 @@ def scale_timespan(timespan: Any, unit: float | None) -> NDArray[np.float64]:
     if (values < 0).any() or np.isinf(values).any():
         raise ValueError(f"timespan must be finite and not negative, got {timespan!r}")
     return values / unit
+
+
+def choose_unit(sequences: Sequence[SequenceData]) -> float | None:
+    """Return the median time between the samples of training data, which counts as one step; None without times."""
+    if sequences[0].gaps is None:
+        return None
+    gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
+    gaps = gaps[gaps > 0]
+    return float(np.median(gaps)) if len(gaps) else 1.0
 
 
 def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool) -> NDArray[np.float64]:

@@ -21,9 +21,8 @@ def compute_statistics(data: Dataset) -> NDArray[np.float64]:
     """
     rows = []
     for series in data.sequences:
-        values = np.asarray(series.values, np.float64).reshape(len(series.values), -1)
-        row = [float(len(values))]
-        for column in values.T:
+        row = [float(len(series.values))]
+        for column in series.values.T:
             known = np.clip(column[~np.isnan(column)], -LARGEST, LARGEST)
             steps = np.abs(np.diff(known)).mean() if len(known) > 1 else 0.0
             if len(known):

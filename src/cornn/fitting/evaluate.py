@@ -1,11 +1,10 @@
 """Evaluate a fitted estimator on test data, compared with a trivial baseline."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators import CoRNNClassifier, CoRNNForecaster, CoRNNRegressor
@@ -21,6 +20,7 @@ __all__ = ["AnyEstimator", "ClassScore", "Evaluation", "Predictions", "attribute
 INTERVAL = 0.9  # level of the intervals of forecasts
 DIGITS = 9  # significant digits of predicted numbers: as many as float32 has
 TIME_DIGITS = 12  # significant digits of times that are sums
+SCORES = ("MAE", "RMSE", "MASE", "pinball loss")  # the fields of `forecasting.scores.Scores`
 
 AnyEstimator = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
 
@@ -295,7 +295,7 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
         len(test),
         more,
         pairs=tuple(
-            (name, *_select_known(true, answer))
+            (name, tuple(true.tolist()), tuple(answer.tolist()))
             for name, true, answer in zip(names, truth.T, predictions.T, strict=True)
         ),
         baselines={"always the mean": trivial, STATISTICS: ridge},
@@ -319,12 +319,7 @@ def _evaluate_forecasts(
     for feature, table in named:
         words = "" if len(named) == 1 else f"{feature}: "
         for name, score in (("this model", table.model), *table.baselines.items()):
-            scores[words + name] = {
-                "MAE": score.mae,
-                "RMSE": score.rmse,
-                "MASE": score.mase,
-                "pinball loss": score.pinball,
-            }
+            scores[words + name] = dict(zip(SCORES, astuple(score), strict=True))
         if table.pooled_coverage is not None:
             more[f"{words}percent of the values in the 90 % interval"] = 100 * table.pooled_coverage
     offer = f'To use that rule alone, set the candidates to "{rule}"'
@@ -347,11 +342,5 @@ def _evaluate_forecasts(
 
 
 def _rms(values: Any) -> float:
-    """Compute the root mean square of the known values."""
-    known = values[~np.isnan(values)]
-    return float(np.sqrt((known**2).mean())) if known.size else float("nan")
-
-
-def _select_known(truth: NDArray, predictions: NDArray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    known = ~np.isnan(truth)
-    return tuple(truth[known].tolist()), tuple(predictions[known].tolist())
+    """Compute the root mean square."""
+    return float(np.sqrt((values**2).mean()))

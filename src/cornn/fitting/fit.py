@@ -4,8 +4,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -67,11 +66,7 @@ def choose_task(task: str | None, data: Dataset) -> str:
     Returns:
         "classify", "regress" or "forecast".
     """
-    if task is None:
-        return data.infer_task()
-    if task not in TASKS:
-        raise ValueError(f"unknown task {task!r}: choose one of {', '.join(TASKS)}")
-    return task
+    return data.infer_task() if task is None else choose("task", task, TASKS)
 
 
 def split(
@@ -93,7 +88,10 @@ def split(
     if not 0 <= share < 1:
         raise ValueError(f"the test share must be at least 0 and below 1, got {share}")
     if test is not None:
-        _check_features(data, test)
+        if len(test.features) != len(data.features):
+            raise ValueError(
+                f"{test.source} has {len(test.features)} features, but {data.source} has {len(data.features)}"
+            )
         return Splits(data, test)
     if task == "forecast":
         return _split_off_steps(data, share, targets)
@@ -130,11 +128,6 @@ def _split_groups(data: Dataset, groups: list, count: int, random: torch.Generat
         chosen.add(names[number])
     rest = [row for row, group in enumerate(groups) if group not in chosen]
     return Splits(data.select(rest), data.select([row for row, group in enumerate(groups) if group in chosen]))
-
-
-def _check_features(data: Dataset, test: Dataset) -> None:
-    if len(test.features) != len(data.features):
-        raise ValueError(f"{test.source} has {len(test.features)} features, but {data.source} has {len(data.features)}")
 
 
 def _split_off_steps(data: Dataset, share: float, targets: Sequence[int] | None) -> Splits:
@@ -202,10 +195,10 @@ def fit(
         >>> result.evaluation.test
     """
     estimator: Any = TASKS[task](**settings)
-    interruption = Interruption(watch)
+    interruption = Interruption(estimator, watch)
     training = splits.training
     start = time.perf_counter()
-    with interruption, _calling(estimator, interruption.end_epoch):
+    with interruption:
         if task == "classify":
             _check_classes(training)
             estimator.fit(training.sequences, training.labels(), groups=training.groups)
@@ -218,27 +211,17 @@ def fit(
     return FitResult(task, estimator, splits, evaluation, seconds, interruption.requested)
 
 
-@contextmanager
-def _calling(estimator: Any, watch: Callable[[dict[str, float]], bool]) -> Iterator[None]:
-    """Let an estimator call a function after every epoch. It does not keep the function, so that it can be pickled."""
-    estimator.watch = watch
-    try:
-        yield
-    finally:
-        del estimator.watch
-
-
 class Interruption:
     """Let Ctrl-C end the training of a network after the current epoch, so that the best model so far is kept.
 
     Before the first epoch has ended there is nothing to keep, and Ctrl-C stops at once; so does a second one.
     """
 
-    def __init__(self, watch: Callable[[dict[str, float]], None] | None) -> None:
+    def __init__(self, estimator: Any, watch: Callable[[dict[str, float]], None] | None) -> None:
         self.requested = False
-        self._watch, self._epochs, self._before = watch, 0, None
+        self._estimator, self._watch, self._epochs, self._before = estimator, watch, 0, None
 
-    def end_epoch(self, row: dict[str, float]) -> bool:
+    def _end_epoch(self, row: dict[str, float]) -> bool:
         """Pass the losses on, and return whether to end the training."""
         self._epochs += 1
         if self._watch is not None:
@@ -246,10 +229,12 @@ class Interruption:
         return self.requested
 
     def __enter__(self) -> None:
+        self._estimator.watch = self._end_epoch
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._interrupt)
 
     def __exit__(self, *_: object) -> None:
+        del self._estimator.watch  # so that it can be pickled
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 

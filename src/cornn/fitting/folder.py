@@ -23,6 +23,7 @@ from cornn._checked import convert, decode
 from cornn._json import naming
 from cornn._machine import machine
 from cornn._source import source
+from cornn.estimators.saving import pack_file
 from cornn.fitting.evaluate import AnyEstimator, Predictions, predict
 from cornn.fitting.fit import FitResult
 from cornn.fitting.readers import Dataset, Layout
@@ -132,15 +133,8 @@ def write_folder(
     if report is not None:
         texts[PAGE] = report
     files = {name: text.encode() for name, text in texts.items()}
-    with tempfile.TemporaryDirectory(dir=_find_memory_folder()) as folder:
-        estimator.save(Path(folder) / artifacts.WEIGHTS)
-        files[artifacts.WEIGHTS] = (Path(folder) / artifacts.WEIGHTS).read_bytes()
+    files[artifacts.WEIGHTS] = pack_file(*estimator.to_file())
     return _write_somewhere(out, files)
-
-
-def _find_memory_folder() -> str | None:
-    """Return a folder in memory if there is one, so that a full disk does no harm."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _write_somewhere(out: Path, files: Mapping[str, bytes]) -> tuple[Path, str | None]:

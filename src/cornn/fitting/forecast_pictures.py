@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn.estimators.series import ValidSeries
 from cornn.fitting.fit import FitResult
 from cornn.fitting.readers.calendar import Calendar
 from cornn.forecasting.series import count_known
@@ -41,7 +42,7 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
         for column, feature in enumerate(estimator.targets_[: max(1, MAX_SERIES // series_drawn)]):
             name = data.features[feature]
             title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
-            values = np.asarray(series.values, float).reshape(len(series.values), -1)[:, feature]
+            values = series.values[:, feature]
             length, horizon = len(values), int(estimator.horizon)
             forecast = _forecast(estimator, series, length, column)
             first = max(0, length - max(MIN_STEPS, HORIZONS * horizon))
@@ -87,17 +88,17 @@ def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> C
     return format_step
 
 
-def _forecast(estimator: Any, series: Any, origin: int, column: int) -> DrawnForecast | None:
+def _forecast(estimator: Any, series: ValidSeries, origin: int, column: int) -> DrawnForecast | None:
     """Forecast one target from the first `origin` samples, without those at their end that have no target.
 
     Returns:
         The forecast; None if the target has no value before it, or covariates of the steps ahead are unknown.
     """
-    values = np.asarray(series.values, float).reshape(len(series.values), -1)
+    values = series.values
     if np.isnan(values[:origin, estimator.targets_[column]]).all():
         return None
     origin = count_known(values[:origin, estimator.targets_])
-    known = type(series)(values[:origin], None if series.times is None else series.times[:origin])
+    known = series.take(origin)
     options: dict[str, Any] = {}
     if estimator.known_future_:
         future = values[origin : origin + estimator.horizon, estimator.known_future_]

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from cornn.plots.diagnosis import draw_diagnosis
 from cornn.plots.style import data_uri
 from cornn.theory import Diagnosis, diagnose, subject_from_layer
 
-__all__ = ["PICTURES", "Bar", "Example", "diagnose_fit", "render_page"]
+__all__ = ["PICTURES", "diagnose_fit", "render_page"]
 
 SEQUENCES = 2  # number of sequences on which the theory is checked
 EXAMPLES = 6  # number of sequences to draw
@@ -26,25 +25,6 @@ WIDE = 6.0  # inches; a wider figure takes the whole width of the page
 
 Pictures = list[tuple[str, Any]]
 """Pairs of a caption and a figure."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One line of the comparison with the baselines."""
-
-    name: str
-    value: float
-    width: float  # percent of the longest bar
-    own: bool  # whether this is the model
-
-
-@dataclass(frozen=True)
-class Example:
-    """One test sequence with its prediction."""
-
-    title: str
-    right: bool | None  # None: a number, which is never exactly right
-    picture: str
 
 
 def diagnose_fit(finished: FitResult, name: str) -> Diagnosis | None:
@@ -96,8 +76,8 @@ def render_page(title: str, finished: FitResult, folder: Path) -> str:
     )
 
 
-def _make_bars(evaluation: Evaluation) -> list[Bar]:
-    """Return the model and the baselines, the best first."""
+def _make_bars(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the model (`own`) and the baselines, the best first; widths are in percent of the longest bar."""
     rows = [
         ("this model", evaluation.test, True),
         *((name, error, False) for name, error in evaluation.baselines.items()),
@@ -105,7 +85,9 @@ def _make_bars(evaluation: Evaluation) -> list[Bar]:
     rows = [row for row in rows if np.isfinite(row[1])]
     longest = max((value for _, value, _ in rows), default=1.0) or 1.0
     rows.sort(key=lambda row: row[1], reverse=evaluation.better == "higher")
-    return [Bar(name, value, 100 * max(value, 0) / longest, is_model) for name, value, is_model in rows]
+    return [
+        {"name": name, "value": value, "width": 100 * max(value, 0) / longest, "own": own} for name, value, own in rows
+    ]
 
 
 def _draw_confusion(finished: FitResult) -> Pictures:
@@ -133,7 +115,7 @@ PICTURES: dict[str, Callable[[FitResult], Pictures]] = {
 """Task -> function that draws the figures of the test, which come directly after the scores."""
 
 
-def _draw_examples(finished: FitResult) -> list[Example]:
+def _draw_examples(finished: FitResult) -> list[dict[str, Any]]:
     """Draw a few test sequences: for classes wrong and right ones, for numbers the largest and smallest errors."""
     test, estimator = finished.splits.test, finished.estimator
     if test is None or finished.task == "forecast":
@@ -164,11 +146,11 @@ def _draw_examples(finished: FitResult) -> list[Example]:
         [test.sequences[row] for row in rows], **({"target": 0} if several else {})
     )
     return [
-        Example(
-            f"{test.id_name} {test.ids[row]}: {title}",
-            mark,
-            data_uri(fitted.draw_sequence(test.sequences[row], test.features, attribution)),
-        )
+        {
+            "title": f"{test.id_name} {test.ids[row]}: {title}",
+            "right": mark,  # None: a number, which is never exactly right
+            "picture": data_uri(fitted.draw_sequence(test.sequences[row], test.features, attribution)),
+        }
         for row, title, mark, attribution in zip(rows, titles, marks, attributions, strict=True)
     ]
 

@@ -40,7 +40,12 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
     rows = [
         ("file", data.source + (f", {form}" if form else "")),
         ("sequences", f"{len(data):,}" + _describe_split(splits)),
-        ("steps", f"{lengths.min():,}" if lengths.min() == lengths.max() else _describe_lengths(lengths)),
+        (
+            "steps",
+            f"{lengths.min():,}"
+            if lengths.min() == lengths.max()
+            else f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}",
+        ),
     ]
     times = [np.diff(series.times) for series in data.sequences if series.times is not None]
     if times:
@@ -74,10 +79,6 @@ def _describe_split(splits: Splits) -> str:
         steps = sum(len(series.values) for series in splits.test.sequences) - sum(splits.cuts)
         return f", the last {format_count(steps, 'step')} for the test"
     return f", {len(splits.training):,} for training and {len(splits.test):,} for the test"
-
-
-def _describe_lengths(lengths: np.ndarray) -> str:
-    return f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
 
 
 def _describe_feature(column: np.ndarray) -> str:

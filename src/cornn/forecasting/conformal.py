@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
+from sklearn.isotonic import isotonic_regression
 
 __all__ = ["Errors", "collect_errors", "scale_back"]
 
@@ -102,18 +103,6 @@ def collect_errors(errors: NDArray[np.float64], first: NDArray[np.float64], inde
     growth = np.arange(1, errors.shape[1] + 1) ** (2 * GROWTH)
     usual = np.sqrt(squares.sum() / max((counts * growth).sum(), 1) * growth)
     mean = (squares + PRIOR_STEPS * usual**2) / (counts + PRIOR_STEPS)
-    spread = np.maximum(_make_increasing(np.sqrt(mean), counts + PRIOR_STEPS), MIN_SPREAD)
+    spread = np.maximum(isotonic_regression(np.sqrt(mean), sample_weight=counts + PRIOR_STEPS), MIN_SPREAD)
     first = np.sort(np.abs(first[~np.isnan(first)]))
     return Errors(spread, np.sort((errors / spread)[known]), int(known.any(1).sum()), first, float(independent))
-
-
-def _make_increasing(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the closest values that never decrease (isotonic regression)."""
-    blocks: list[list[float]] = []  # mean, weight, length
-    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
-        blocks.append([value, weight, 1])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, weight, length = blocks.pop()
-            total = blocks[-1][1] + weight
-            blocks[-1] = [(blocks[-1][0] * blocks[-1][1] + mean * weight) / total, total, blocks[-1][2] + length]
-    return np.concatenate([np.full(int(length), mean) for mean, _, length in blocks])

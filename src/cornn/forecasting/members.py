@@ -1,5 +1,6 @@
 """Members of a pool: forecasters of one series that are used as they are, and the scales they work on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +107,7 @@ def simple_forecasts(
     views: dict[bool, View],
     origins: NDArray[np.int_],
     horizon: int,
-    use: set[Member],
+    use: Sequence[Member],
     states: SmoothingStates | None = None,
 ) -> dict[Member, NDArray[np.float64]]:
     """Forecast with the members that have no readout."""
@@ -124,9 +125,8 @@ def simple_forecasts(
             answer = functions[member.family](values, origins, horizon, member.period)
             enough = origins >= (2 * member.period if member.period > 1 else 1)
             forecasts[member] = np.where(enough[:, None], answer, np.nan)
-    for period, log in {
-        (candidate.period, candidate.log) for candidate in use if candidate.family in ("smoothing", "theta")
-    }:
+    smoothed = [(member.period, member.log) for member in use if member.family in ("smoothing", "theta")]
+    for period, log in dict.fromkeys(smoothed):
         known = origins <= len(views[log].values) if log in views else np.zeros(len(origins), bool)
         if not known.any():
             continue

@@ -113,17 +113,11 @@ class Model:
                 first = ahead[np.searchsorted(starts, last)]
                 forecasts[after] = self._forecast_after_gap(history, int(last), first, origins[after])
         scale = moving_scale(values, self.pool.period)[lasts - 1]
-        low, high = self._limit(values, lasts, history, origins)
+        shape = (len(origins), self.horizon)
+        limits = (np.broadcast_to(limit[:, None], shape) for limit in find_limits(values, lasts))
+        low, high = (self.finish(limit, history, origins) for limit in limits)
         # In a gap, earlier forecasts count as history.
         return Forecasts(forecasts, scale * self.unit, np.minimum(low, forecasts), np.maximum(high, forecasts), missing)
-
-    def _limit(
-        self, values: NDArray[np.float64], lasts: NDArray[np.int_], history: History, origins: NDArray[np.int_]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the limits of forecasts in units of the data, each of shape (origins, horizon)."""
-        shape = (len(origins), self.horizon)
-        low, high = (np.broadcast_to(limit[:, None], shape) for limit in find_limits(values, lasts))
-        return self.finish(low, history, origins), self.finish(high, history, origins)
 
     def _forecast_after_gap(
         self, history: History, last: int, ahead: NDArray[np.float64], origins: NDArray[np.int_]
@@ -159,13 +153,6 @@ class Model:
             member: self.finish(values_of_member, history, origins) for member, values_of_member in forecasts.items()
         }
 
-    def lowest(self, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
-        """Return the smallest possible value after each origin, shape (origins,); minus infinity without a limit."""
-        if self.low is None:
-            return np.full(len(origins), -np.inf)
-        # A history starts with a known value; fmin ignores the missing ones after it.
-        return np.where(np.fmin.accumulate(history.values)[origins - 1] < self.low, -np.inf, self.low)
-
     def finish(self, forecasts: NDArray, history: History, origins: NDArray[np.int_]) -> NDArray[np.float64]:
         """Add the effect of the covariates and the unit to forecasts (origins, horizon), and apply the limit."""
         if self.effect is not None:
@@ -174,7 +161,12 @@ class Model:
             steps = origins[:, None] + np.arange(self.horizon)
             # Beyond what is known, the last covariates are repeated.
             forecasts = self.effect.restore(forecasts, covariates[np.minimum(steps, len(covariates) - 1)])
-        return np.maximum(forecasts * self.unit, self.lowest(history, origins)[:, None])
+        forecasts = forecasts * self.unit
+        if self.low is None:
+            return forecasts
+        # A history starts with a known value; fmin ignores the missing ones after it.
+        is_below = np.fmin.accumulate(history.values)[origins - 1] < self.low
+        return np.where(is_below[:, None], forecasts, np.maximum(forecasts, self.low))
 
     def quantiles(self, forecasts: Forecasts, levels: Sequence[float]) -> NDArray[np.float64]:
         """Return quantiles of forecasts, shape (levels, origins, horizon), within the limits of the forecasts."""
@@ -209,22 +201,13 @@ class Model:
             "independent": self.errors.independent,
             "effect_log": None if effect is None else effect.log,
         }
-        arrays = {
-            "errors.spread": self.errors.spread,
-            "errors.shapes": self.errors.shapes,
-            "errors.first": self.errors.first,
-            "centre": self.centre,
-            "spread": self.spread,
-        }
+        arrays = {f"errors.{name}": getattr(self.errors, name) for name in ("spread", "shapes", "first")}
+        arrays |= {"centre": self.centre, "spread": self.spread}
         if effect is not None:
             arrays |= {"effect.weights": effect.weights, "effect.centre": effect.centre}
         for number, member in enumerate(members):
-            readout = pool.readouts.get(member)
-            if readout is not None:
-                arrays[f"readout.{number}.weights"], arrays[f"readout.{number}.offset"] = (
-                    readout.weights,
-                    readout.offset,
-                )
+            if readout := pool.readouts.get(member):
+                arrays |= {f"readout.{number}.{name}": value for name, value in vars(readout).items()}
         return about, arrays
 
     @classmethod
@@ -253,13 +236,8 @@ class Model:
             readouts,
             weights,
         )
-        errors = Errors(
-            arrays["errors.spread"],
-            arrays["errors.shapes"],
-            int(about["origins"]),
-            arrays["errors.first"],
-            float(about["independent"]),
-        )
+        parts = {name: arrays[f"errors.{name}"] for name in ("spread", "shapes", "first")}
+        errors = Errors(**parts, origins=int(about["origins"]), independent=float(about["independent"]))
         if errors.spread.shape != (pool.horizon,):
             raise ValueError(f"errors of {errors.spread.shape} steps ahead, but the horizon is {pool.horizon}")
         effect = None

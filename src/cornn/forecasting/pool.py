@@ -85,13 +85,8 @@ class Pool:
         covariates: NDArray[np.float64],
         states: SmoothingStates | None = None,
     ) -> NDArray[np.float64]:
-        """Forecast after each of some steps, shape (origins, horizon)."""
-        return self.combine(self.member_forecasts(values, origins, covariates, states), values, origins)
-
-    def combine(
-        self, forecasts: Mapping[Member, NDArray], values: NDArray[np.float64], origins: NDArray[np.int_]
-    ) -> NDArray[np.float64]:
-        """Average the forecasts of the members; the last value where none of those with a weight has one."""
+        """Forecast after each of some steps, (origins, horizon): the last value where no member with a weight can."""
+        forecasts = self.member_forecasts(values, origins, covariates, states)
         weights = {member: np.full(len(origins), self.weights.get(member, 0.0)) for member in forecasts}
         return combine(forecasts, weights, values[origins - 1])
 
@@ -116,7 +111,7 @@ class Pool:
             Member -> forecasts, shape (origins, horizon); NaN where the history is too short for it.
         """
         views = make_views(values, self.period, self.log, covariates)
-        use = set(self.weights) if every else {member for member, weight in self.weights.items() if weight > 0}
+        use = [member for member, weight in self.weights.items() if every or weight > 0]
         forecasts = simple_forecasts(views, origins, self.horizon, use, states)
         for member, spec in self.specs.items():
             readout = self.readouts.get(member)
@@ -236,7 +231,7 @@ def fit_pool(
     log = all(values.min() > 0 and values.max() > LOG_RANGE * values.min() for values in series)
     views = [make_views(values, period, log, extra) for values, extra in zip(series, covariates, strict=True)]
     origins = [choose_origins(find_starts(values, horizon), period) for values in observed]
-    simple = set(_simple_members(periods, log, families))
+    simple = list(dict.fromkeys(_simple_members(periods, log, families)))
     simple_by_series = [
         simple_forecasts(view, steps, horizon, simple) for view, steps in zip(views, origins, strict=True)
     ]

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from cornn.forecasting.series import last_season
+
 __all__ = ["Readout", "ReadoutSpec", "Rows", "build_rows", "fit_readout", "oscillator_states"]
 
 PENALTIES = np.logspace(-2, 4, 13)  # times the number of rows over 100
@@ -122,13 +124,12 @@ def build_rows(
     """
     if steps is None:
         steps = np.arange(spec.need - 1, len(values))[-MAX_ROWS:]
-    period, ahead = spec.period, np.arange(1, spec.horizon + 1)
+    period = spec.period
+    season = steps[:, None] + last_season(spec.horizon, period)
     back = steps[:, None] - np.arange(spec.lags)
     divide = scale[steps][:, None]
     aligned = np.zeros((len(steps), spec.horizon, 0))
     if spec.seasonal:
-        before = ahead - period * ((ahead + period - 1) // period)
-        season = steps[:, None] + before
         anchors = values[season]
         sums = np.cumsum(np.concatenate([[0.0], values]))
         mean = (sums[steps + 1] - 2 * sums[steps + 1 - period] + sums[steps + 1 - 2 * period]) / period
@@ -138,8 +139,6 @@ def build_rows(
         anchors = np.repeat(values[steps][:, None], spec.horizon, 1)
         inputs = [(values[back] - values[back - 1]) / divide]
         if period > MAX_LAGS - 2:
-            before = ahead - period * ((ahead + period - 1) // period)
-            season = steps[:, None] + before
             aligned = ((values[season] - anchors) / divide)[:, :, None]
     if spec.oscillators:
         step = period if spec.seasonal else 1

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn.forecasting.series import last_season
+
 __all__ = ["drift", "last_value", "mean_value", "seasonal_drift", "seasonal_naive"]
 
 
@@ -13,9 +15,7 @@ def last_value(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: 
 
 def seasonal_naive(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int, period: int) -> NDArray:
     """Repeat the last season."""
-    ahead = np.arange(1, horizon + 1)
-    index = (origins - 1)[:, None] + ahead - period * ((ahead + period - 1) // period)
-    return values[np.maximum(index, 0)]
+    return values[np.maximum((origins - 1)[:, None] + last_season(horizon, period), 0)]
 
 
 def drift(values: NDArray[np.float64], origins: NDArray[np.int_], horizon: int, period: int) -> NDArray:

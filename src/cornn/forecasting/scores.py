@@ -28,7 +28,6 @@ BASELINES = ("last value", "seasonal naive", "ridge on lags")
 TRIVIAL = BASELINES[:2]
 """Those without parameters."""
 MAX_ORIGINS = 200  # per series
-COVERAGE_LEVEL = 0.9
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,6 @@ class ScoreTable:
     pairs: tuple[tuple[float, ...], tuple[float, ...]]
     count: int
     period: int
-
-    @property
-    def best_rule(self) -> str:
-        """The trivial rule with the smallest mean absolute scaled error."""
-        return min(TRIVIAL, key=lambda name: self.baselines[name].mase)
 
 
 def score_forecasts(
@@ -109,7 +103,6 @@ def compare_with_baselines(
     horizon: int,
     forecast: Callable[[int, History, NDArray[np.int_]], Forecasts],
     model: Model | None,
-    periods: Sequence[int] | None = None,
 ) -> ScoreTable | None:
     """Score forecasts of later origins next to those of simple rules that were fitted to the same training data.
 
@@ -119,16 +112,14 @@ def compare_with_baselines(
         cuts: First test step of each of them; earlier values were used in training.
         horizon: Steps that are forecast.
         forecast: Function (number of the series, history, origins) -> forecasts.
-        model: The model, for its quantiles; None: there are none.
-        periods: Steps per season, for the rules. None: those of the model, or detected ones.
+        model: The model, for its quantiles and its seasons; None: there are no quantiles, and seasons are detected.
 
     Returns:
         The scores, or None if no value is known there, or if there are no training series.
     """
     if not training:
         return None
-    if periods is None:
-        periods = model.pool.periods if model is not None else choose_periods([history.values for history in training])
+    periods = model.pool.periods if model is not None else choose_periods([history.values for history in training])
     period = min(periods, default=1)
     rules = {name: fit_model(training, horizon, periods, families=(name,))[0] for name in BASELINES}
     step = [_seasonal_error(history.values, period) for history in training]

@@ -12,7 +12,7 @@ __all__ = [
     "count_missing",
     "fill_gaps",
     "find_starts",
-    "median_gap",
+    "last_season",
     "regular_steps",
     "spread_out",
 ]
@@ -84,11 +84,9 @@ def find_starts(values: NDArray[np.float64], horizon: int) -> NDArray[np.bool_]:
     return later if starts.sum() < min(FEW_STARTS, later.sum() / 4) else starts
 
 
-def median_gap(gaps: list[NDArray[np.float64]]) -> float:
-    """Return the median time between samples; 1 if there is none."""
-    together = np.concatenate([series[1:] for series in gaps]) if gaps else np.zeros(0)
-    together = together[together > 0]
-    return float(np.median(together)) if len(together) else 1.0
+def last_season(horizon: int, period: int) -> NDArray[np.int_]:
+    """Return the step of the last season that each step ahead is a repetition of, from 1 - period to 0, the last."""
+    return -(-np.arange(1, horizon + 1) % period)
 
 
 def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:

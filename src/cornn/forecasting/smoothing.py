@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
+from cornn.forecasting.series import last_season
+
 __all__ = ["Smoother", "State", "Track", "settings"]
 
 LEVELS = (0.02, 0.08, 0.2, 0.35, 0.5, 0.7, 0.85, 0.97)
@@ -173,6 +175,5 @@ class Smoother:
         last = origins - 1
         forecasts = track.level[last][:, None] + growth * track.trend[last][:, None]
         if self.period > 1:
-            back = ahead - self.period * ((ahead + self.period - 1) // self.period)  # -period < back <= 0
-            forecasts = forecasts + track.season[last[:, None] + self.period + back[None]]
+            forecasts = forecasts + track.season[last[:, None] + self.period + last_season(horizon, self.period)]
         return forecasts

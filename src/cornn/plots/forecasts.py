@@ -91,15 +91,12 @@ def _date_steps(panel: Any, format_step: Callable[[int], str], length: int) -> N
 
 
 @styled
-def draw_errors_ahead(
-    ahead: Mapping[str, Sequence[float]], coverage: Sequence[float] | None, level: float = 0.9
-) -> Any:
+def draw_errors_ahead(ahead: Mapping[str, Sequence[float]], coverage: Sequence[float] | None) -> Any:
     """Draw the error of each method, and the coverage of the intervals, by the number of steps ahead.
 
     Args:
         ahead: Method -> root mean square error of each step ahead.
-        coverage: Share of the values in the interval, for each step ahead, or None.
-        level: Level of the interval.
+        coverage: Share of the values in the interval of level 0.9, for each step ahead, or None.
 
     Returns:
         The figure.
@@ -118,12 +115,12 @@ def draw_errors_ahead(
     if coverage is not None:
         second = axes[0, 1]
         second.plot(range(1, len(coverage) + 1), [100 * share for share in coverage], color=COLOURS[0], marker=".")
-        second.axhline(100 * level, color=COLOURS[6], linewidth=0.8, linestyle="--")
+        second.axhline(90, color=COLOURS[6], linewidth=0.8, linestyle="--")
         second.set_ylim(0, 102)
         second.set_xlabel("steps ahead")
         use_whole_ticks(second.xaxis)
         second.set_ylabel("% of the values inside")
-        set_panel_title(second, "b", f"coverage of the {100 * level:.0f} % interval")
+        set_panel_title(second, "b", "coverage of the 90 % interval")
     return figure
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from cornn.fitting.readers.arff import read_arff
 from cornn.fitting.readers.arrays import read_npy, read_npz
 from cornn.fitting.readers.dataset import FORMS, Dataset, Layout
+from cornn.fitting.readers.rows import read_text
 from cornn.fitting.readers.shape import shape
-from cornn.fitting.readers.table import read_csv, read_parquet, read_text
+from cornn.fitting.readers.table import read_csv, read_parquet
 from cornn.fitting.readers.ts_format import read_ts
 from cornn.fitting.readers.tsf import read_tsf
 from cornn.fitting.readers.ucr import is_ucr, read_ucr

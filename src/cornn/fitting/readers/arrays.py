@@ -39,18 +39,28 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         if required and name not in arrays:
             advice = ("; choose one with ", Argument(argument)) if require_target else ()
             raise ArgumentError(f"{path} has no array {name!r}: the arrays are {shorten(list(arrays))}", *advice)
+    data = _read_arrays(path, arrays, names, layout)
+    if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
+        return data
+    return replace(data, companion=read_npz(path, replace(layout, values=("X_test",), target=("y_test",))))
+
+
+def _read_arrays(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset:
+    """Return the data set of arrays; names: those of X and y."""
     X, notes = _arrange(path, arrays[names["X"]], names["X"], layout)
     X = X.astype(np.float64).reshape(*X.shape[:2], -1)
     lengths = _read_lengths(path, arrays.get("lengths"), X)
     for name in ("times", "ids", names["y"]):
         if name in arrays and (arrays[name].ndim == 0 or len(arrays[name]) != len(X)):
             raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, but there are {len(X)} sequences")
-    times = arrays.get("times")
+    times = seconds = arrays.get("times")
     if times is not None and times.shape != X.shape[:2]:
         raise ValueError(f"{path}: times has shape {times.shape}, expected {X.shape[:2]}")
+    if times is not None and times.dtype.kind == "M":
+        seconds = (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     sequences = []
     for row, length in enumerate(lengths):
-        values, seconds = X[row, :length], None if times is None else _to_seconds(times[row, :length])
+        values, own_times = X[row, :length], None
         if np.isinf(values).any():
             step = int(np.argwhere(np.isinf(values))[0][0])
             raise ValueError(
@@ -58,9 +68,10 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
             )
         if np.isnan(values).all():
             raise ValueError(f"{path}, row {row + 1} has no values: remove the empty sequence")
-        if seconds is not None:
-            compute_gaps(seconds, f"{path}, row {row + 1}", None if times is None else times[row, :length])
-        sequences.append(ValidSeries(values, seconds))
+        if times is not None and seconds is not None:
+            own_times = seconds[row, :length].astype(np.float64)
+            compute_gaps(own_times, f"{path}, row {row + 1}", times[row, :length])
+        sequences.append(ValidSeries(values, own_times))
     ids = arrays["ids"].tolist() if "ids" in arrays else list(range(1, len(X) + 1))
     return Dataset(
         str(path),
@@ -72,7 +83,6 @@ def read_npz(path: Path, layout: Layout, *, require_target: bool = True) -> Data
         _read_target(path, arrays.get(names["y"])),
         [f"row {row + 1}" for row in range(len(X))],
         notes=notes,
-        companion=_read_companion(path, arrays, names, layout),
     )
 
 
@@ -95,13 +105,6 @@ def _arrange(path: Path, X: NDArray, name: str, layout: Layout) -> tuple[NDArray
     return X, (f"{name} has {X.shape[1]} steps of {X.shape[2]} features: if its axes are {other}",)
 
 
-def _read_companion(path: Path, arrays: dict[str, NDArray], names: dict[str, str], layout: Layout) -> Dataset | None:
-    """Return the test split of a file with X_train and y_train."""
-    if names["X"] != "X_train" or not {"X_test", "y_test"} <= set(arrays):
-        return None
-    return read_npz(path, replace(layout, values=("X_test",), target=("y_test",)))
-
-
 def read_npy(path: Path, layout: Layout) -> Dataset:
     """Read an .npy file: X alone, to forecast or to predict, or one series."""
     try:
@@ -110,23 +113,9 @@ def read_npy(path: Path, layout: Layout) -> Dataset:
         raise ValueError(
             f"{path} is not an .npy file of numbers ({str(error)[:100]}): save it with numpy.save"
         ) from None
-    X, notes = _arrange(path, X[None] if X.ndim == 1 else X, "the array", layout)
-    X = X.astype(np.float64).reshape(*X.shape[:2], -1)
-    for row, values in enumerate(X):
-        if np.isinf(values).any() or np.isnan(values).all():
-            raise ValueError(f"{path}, row {row + 1} has no or infinite values: correct or remove it")
-    return Dataset(
-        str(path),
-        layout,
-        name_features(X.shape[2]),
-        [ValidSeries(values) for values in X],
-        list(range(1, len(X) + 1)),
-        "row",
-        None,
-        [f"row {row + 1}" for row in range(len(X))],
-        notes=notes,
-        remedy=("save X and y in an .npz file, or use ", Argument("task", "forecast")),
-    )
+    arrays = {"the array": X[None] if X.ndim == 1 else X}
+    data = _read_arrays(path, arrays, {"X": "the array", "y": "y"}, layout)
+    return replace(data, remedy=("save X and y in an .npz file, or use ", Argument("task", "forecast")))
 
 
 class _PythonObjectsError(ValueError):
@@ -164,12 +153,6 @@ def _read_lengths(path: Path, lengths: NDArray | None, X: NDArray) -> list[int]:
             "sequences"
         )
     return lengths.tolist()
-
-
-def _to_seconds(times: NDArray) -> NDArray[np.float64]:
-    if times.dtype.kind == "M":
-        return (times - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-    return times.astype(np.float64)
 
 
 def _read_target(path: Path, target: NDArray | None) -> list[tuple] | None:

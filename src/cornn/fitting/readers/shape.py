@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._arguments import Argument, ArgumentError
+from cornn._arguments import Argument, ArgumentError, choose
 from cornn.estimators.frames import split_rows
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import is_only_date
@@ -28,8 +28,8 @@ __all__ = ["shape"]
 
 def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Dataset:
     """Convert a table to sequences; `require_target`: whether a missing target column raises an error."""
-    if layout.form is not None and layout.form not in FORMS:
-        raise ValueError(f"unknown form {layout.form!r}: choose one of {', '.join(FORMS)}")
+    if layout.form is not None:
+        choose("form", layout.form, FORMS)
     has_target = require_target or all(name in table.columns for name in layout.target)
     target = layout.target if has_target else ()
     table.require(*target, argument="target")
@@ -169,7 +169,7 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
         sequences,
         ids_found,
         layout.id or "series",
-        None if layout.form == "series" else _read_sequence_targets(table, target, rows, ids_found),
+        None if layout.form == "series" else _read_sequence_targets(table, target, rows),
         places,
         _read_groups(table, layout, rows),
         calendar,
@@ -181,14 +181,7 @@ def _read_groups(table: Table, layout: Layout, rows: Sequence[Sequence[int] | ND
     if layout.group is None or not table.fitting:
         return None
     column = _read_labels(table, layout.group, "group")
-    for index in rows:
-        first = int(min(index))
-        other = next((int(row) for row in index if column[row] != column[first]), None)
-        if other is not None:
-            raise ValueError(
-                f"{table.source}, {table.place(other)}: the group {layout.group!r} is {column[other]!r} after "
-                f"{column[first]!r} in the same sequence: a group must be constant per sequence"
-            )
+    _check_constant(table, "group", layout.group, column, rows)
     return [str(column[int(min(index))]) for index in rows]
 
 
@@ -202,18 +195,22 @@ def _check_times(table: Table, layout: Layout, times: NDArray, index: NDArray) -
         )
 
 
-def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray], ids: list) -> list[tuple] | None:
+def _check_constant(table: Table, what: str, name: str, column: list, rows: Sequence[Sequence[int] | NDArray]) -> None:
+    """Check that a column has the same value in all rows of a sequence."""
+    for index in rows:
+        first = int(min(index))
+        other = next((int(row) for row in index if column[row] != column[first]), None)
+        if other is not None:
+            raise ValueError(
+                f"{table.source}, {table.place(other)}: the {what} {name!r} is {column[other]!r} after "
+                f"{column[first]!r} in the same sequence: a {what} must be constant per sequence"
+            )
+
+
+def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDArray]) -> list[tuple] | None:
     """Return one target per sequence, which must be the same in all of its rows."""
     for name in target:
-        column = table.cells(name)
-        for sequence, index in zip(ids, rows, strict=True):
-            first = int(index.min())
-            other = next((int(row) for row in index if column[row] != column[first]), None)
-            if other is not None:
-                raise ValueError(
-                    f"{table.source}, {table.place(other)}: the target {name!r} is {column[other]!r} after "
-                    f"{column[first]!r} in sequence {sequence}: a target must be constant per sequence"
-                )
+        _check_constant(table, "target", name, table.cells(name), rows)
     return _read_targets(table, target, [int(index.min()) for index in rows])
 
 

@@ -95,14 +95,15 @@ def _group_by_prefix(names: list[str]) -> dict[str, list[tuple[int, str]]]:
 
 def check_steps(table: Table, layout: Layout) -> None:
     """Check that the columns look like the steps of a sequence, unless the form is given."""
-    names, numbered = list_value_columns(table, layout), _group_by_prefix(list_value_columns(table, layout))
-    _check_samples(table, layout, [name for name in names if name not in _find_step_names(numbered)])
-    # pandas renames equal columns to x, x.1, x.2.
-    if _are_times(numbered) or any(stem in names for stem in numbered):
-        return
+    names = list_value_columns(table, layout)
+    numbered = _group_by_prefix(names)
     groups = {stem: steps for stem, steps in numbered.items() if len(steps) >= FEW}
     steps = [name for group in groups.values() for _, name in group]
     rest = [name for name in names if name not in steps]
+    _check_samples(table, layout, rest)
+    # pandas renames equal columns to x, x.1, x.2.
+    if _are_times(numbered) or any(stem in names for stem in numbered):
+        return
     if groups and rest:
         raise ArgumentError(
             f"{table.source}: {shorten(rest)} would be read as steps of the sequence, like {steps[0]} to {steps[-1]}: "
@@ -139,11 +140,6 @@ ID_NAMES = {"id", "ids", "subject", "patient", "person", "user", "participant", 
 ID_NAMES |= {"series", "sequence", "sample", "case", "trial", "group", "name", "key", "unique_id", "item", "customer"}
 TIME_NAMES = {"time", "times", "timestamp", "date", "datetime", "ds", "day", "hour", "minute", "second", "seconds"}
 TIME_NAMES |= {"month", "year", "week", "step", "frame", "tick", "cycle", "index", "t", "at"}
-
-
-def _find_step_names(groups: dict[str, list[tuple[int, str]]]) -> set[str]:
-    """Return the columns that are steps of a feature by their numbers."""
-    return {name for steps in groups.values() if len(steps) >= FEW for _, name in steps}
 
 
 def _check_samples(table: Table, layout: Layout, names: list[str]) -> None:

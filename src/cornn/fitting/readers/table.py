@@ -26,6 +26,7 @@ from cornn.estimators.times import (
 from cornn.estimators.values import parse_number
 from cornn.fitting.readers.calendar import Calendar, find_calendar
 from cornn.fitting.readers.decimals import MixedDecimals, has_decimal_comma, read_decimals
+from cornn.fitting.readers.rows import read_text
 
 __all__ = [
     "FITTED_WITH",
@@ -35,7 +36,6 @@ __all__ = [
     "parse_times",
     "read_csv",
     "read_parquet",
-    "read_text",
     "shorten",
 ]
 
@@ -194,7 +194,9 @@ def read_csv(path: Path, fitting: bool = True) -> Table:
     if told := DELIMITER_LINE.match(text):
         text = text[told.end() :]  # its line break stays, so that lines are counted
     delimiter = _find_delimiter(text) if told is None else told[1]
-    frame = _drop_empty_columns(parse_csv(path, text, delimiter))
+    frame = parse_csv(path, text, delimiter)
+    while frame.shape[1] > 1 and not frame.iloc[:, -1].str.strip().any():
+        frame = frame.iloc[:, :-1]  # spreadsheets write empty columns without a name
     names = _check_names(path, frame.iloc[0].tolist(), fitting)
     frame = frame.iloc[1:]
     if not len(frame):
@@ -209,22 +211,6 @@ def _find_delimiter(text: str) -> str:
     # Names may be times such as 0,25.
     names = "" if header is None else re.sub(r'"[^"]*"|(?<=\d),(?=\d)', "", header[0])
     return max(DELIMITERS, key=names.count)
-
-
-def _drop_empty_columns(frame: Any) -> Any:
-    """Drop columns at the end without a name and without any value, which spreadsheets write."""
-    count = frame.shape[1]
-    while count > 1 and not frame[count - 1].str.strip().any():
-        count -= 1
-    return frame.iloc[:, :count]
-
-
-def read_text(path: Path) -> str:
-    """Read a text file in UTF-8."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text: save it as CSV in UTF-8") from None
 
 
 def parse_csv(path: Path, text: str, delimiter: str) -> Any:
@@ -287,7 +273,7 @@ def _name_index(path: Path, names: list[str], columns: list[list]) -> dict[str, 
     for position, (name, column) in enumerate(zip(names, columns, strict=True), 1):
         if not name or UNNAMED.fullmatch(name):
             # As a feature it would leak the order of the rows.
-            if _is_row_number(column):
+            if any([str(row) for row in range(start, start + len(column))] == column for start in (0, 1)):
                 continue
             if all(is_date(value) for value in column):
                 name = INDEX
@@ -325,11 +311,6 @@ def read_parquet(path: Path, fitting: bool = True) -> Table:
         values = [value.to_pydatetime() for value in column] if column.dtype.kind == "M" else column.tolist()
         columns[name] = [None if is_missing else value for value, is_missing in zip(values, missing, strict=True)]
     return Table(str(path), columns, None, fitting)
-
-
-def _is_row_number(column: list[str]) -> bool:
-    """Return whether a column is 0, 1, 2, … or 1, 2, 3, …"""
-    return any([str(row) for row in range(start, start + len(column))] == column for start in (0, 1))
 
 
 def _check_names(path: Path, row: list[str], fitting: bool) -> list[str]:

@@ -10,6 +10,7 @@ from cornn.estimators.series import ValidSeries
 from cornn.estimators.times import compute_gaps
 from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout, name_features
+from cornn.fitting.readers.rows import read_rows
 from cornn.fitting.readers.table import parse_times
 
 __all__ = ["read_ts"]
@@ -21,43 +22,27 @@ SAMPLE = re.compile(r"\(([^(),]*),([^(),]*)\)")
 
 def read_ts(path: Path) -> Dataset:
     """Read one sequence per line: features are separated by colons, values by commas, the target comes last."""
-    header: dict[str, list[str]] = {}
-    sequences, target, places, started = [], [], [], False
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            for line_number, line in enumerate(file, 1):
-                line = line.strip()
-                if not line or line[0] in "#%":
-                    continue
-                if not started:
-                    if line[0] != "@":
-                        raise ValueError(f"{path}, line {line_number}: no @data before the data: is it a .ts file?")
-                    words = line[1:].split() or [""]
-                    header[words[0].lower()] = words[1:]
-                    started = words[0].lower() == "data"
-                    continue
-                place = f"row {len(sequences) + 1} (line {line_number})"
-                values, label = _parse_sequence(path, place, line, header)
-                if sequences and values.values.shape[1] != sequences[0].values.shape[1]:
-                    raise ValueError(
-                        f"{path}, {place} has {values.values.shape[1]} features, but the first row has "
-                        f"{sequences[0].values.shape[1]}: the file may be truncated"
-                    )
-                sequences.append(values)
-                target.append(label)
-                places.append(place)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text: it is damaged, or not a .ts file") from None
-    if not sequences:
-        raise ValueError(f"{path} has no sequences: expected header lines with @, then @data, then data")
+    lines, rows = read_rows(path, "#%")
+    header = {word.lower(): words for word, *words in map(str.split, lines)}
+    sequences, target = [], []
+    for place, line in rows:
+        values, label = _parse_sequence(path, place, line, header)
+        if sequences and values.values.shape[1] != sequences[0].values.shape[1]:
+            raise ValueError(
+                f"{path}, {place} has {values.values.shape[1]} features, but the first row has "
+                f"{sequences[0].values.shape[1]}: the file may be truncated"
+            )
+        sequences.append(values)
+        target.append(label)
     features = name_features(sequences[0].values.shape[1])
-    has_labels = _has_labels(header)
-    ids = list(range(1, len(sequences) + 1))
-    return Dataset(str(path), Layout(), features, sequences, ids, "row", target if has_labels else None, places)
+    ids, places = list(range(1, len(rows) + 1)), [place for place, _ in rows]
+    return Dataset(
+        str(path), Layout(), features, sequences, ids, "row", target if _has_labels(header) else None, places
+    )
 
 
 def _has_labels(header: dict[str, list[str]]) -> bool:
-    return any(header.get(name, ["false"])[:1] in (["true"], ["True"]) for name in ("classlabel", "targetlabel"))
+    return any(header.get(name, ["false"])[:1] in (["true"], ["True"]) for name in ("@classlabel", "@targetlabel"))
 
 
 def _parse_sequence(path: Path, place: str, line: str, header: dict[str, list[str]]) -> tuple[ValidSeries, tuple]:
@@ -65,13 +50,13 @@ def _parse_sequence(path: Path, place: str, line: str, header: dict[str, list[st
     label: tuple = ()
     if _has_labels(header):
         label = (parts.pop().strip() or None,)
-        known = header.get("classlabel", [])[1:]
+        known = header.get("@classlabel", [])[1:]
         if known and label[0] not in known:
             raise ValueError(
                 f"{path}, {place} ends with {str(label[0])[:40]!r}, which @classLabel does not list: the line may be "
                 "truncated"
             )
-    dimensions = (header.get("dimensions") or header.get("dimension") or [str(len(parts))])[0]
+    dimensions = (header.get("@dimensions") or header.get("@dimension") or [str(len(parts))])[0]
     if not parts or str(len(parts)) != dimensions:
         raise ValueError(
             f"{path}, {place} has {len(parts)} features, but @dimensions is {dimensions}: the line may be truncated"
@@ -86,7 +71,7 @@ def _parse_sequence(path: Path, place: str, line: str, header: dict[str, list[st
         raise ValueError(f"{path}, {place} has no values: remove the line")
     if any(times != features[0][1] for _, times in features):
         raise ValueError(f"{path}, {place}: its features have different times: use one time per step")
-    steps = (header.get("serieslength") or [""])[0]
+    steps = (header.get("@serieslength") or [""])[0]
     if steps.isdigit() and lengths != {int(steps)}:
         raise ValueError(
             f"{path}, {place} has {lengths.pop()} steps, but @seriesLength is {steps}: the line may be truncated"

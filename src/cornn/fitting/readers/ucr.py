@@ -4,12 +4,12 @@ import math
 import re
 from pathlib import Path
 
-import numpy as np
-
 from cornn.estimators.series import ValidSeries
 from cornn.estimators.values import parse_number
 from cornn.fitting.readers.dataset import Dataset, Layout
 from cornn.fitting.readers.decimals import MixedDecimals, read_decimals
+from cornn.fitting.readers.rows import parse_cells
+from cornn.forecasting.series import count_known
 
 __all__ = ["is_ucr", "read_ucr"]
 
@@ -61,15 +61,11 @@ def read_ucr(path: Path, text: str, layout: Layout) -> Dataset:
             )
         try:
             label, *cells = _read_decimals([label, *cells])
-            values, answer = np.array([parse_number(cell) for cell in cells]), _parse_label(label)
+            answer = _parse_label(label)
         except ValueError:
             raise ValueError(f"{path}, {place} contains something that is not a number: correct it") from None
-        known = np.flatnonzero(~np.isnan(values))
-        if not len(known):
-            raise ValueError(f"{path}, {place} has no values: remove the line")
-        if np.isinf(values).any():
-            raise ValueError(f"{path}, {place} contains infinity: replace it; NaN marks a missing value")
-        sequences.append(ValidSeries(values[: known[-1] + 1, None]))
+        values = parse_cells(cells, f"{path}, {place}")
+        sequences.append(ValidSeries(values[: count_known(values), None]))
         target.append((answer,))
         places.append(place)
     ids = list(range(1, len(sequences) + 1))
