@@ -168,8 +168,9 @@ class Estimator(SequenceReader, BaseEstimator):
         """Read the fitted attributes from a file."""
         self._restore_model(about, arrays)
         self._restore_fitted_state(about["learned"])
-        if (outputs := len(self.output_spec().scale)) != self._fitted.outputs:
-            raise ValueError(f"the estimator needs {outputs} outputs, its model has {self._fitted.outputs}")
+        spec, outputs = self.output_spec(), self._fitted.outputs
+        if not len(spec.scale) == len(spec.offset) == outputs:
+            raise ValueError(f"the estimator needs {len(spec.offset)} outputs, its model has {outputs}")
 
     def _restore_model(self, about: dict[str, Any], arrays: dict[str, NDArray]) -> None:
         """Read what the method fitted."""

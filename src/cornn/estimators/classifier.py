@@ -24,7 +24,6 @@ from cornn.estimators.methods import SequenceEstimator, drop_unweighted
 from cornn.estimators.network_stream import PredictionStream
 from cornn.estimators.output import OutputSpec
 from cornn.estimators.rows import read_weights
-from cornn.estimators.series import SequenceData
 from cornn.estimators.values import format_value, read_labels
 
 __all__ = ["CoRNNClassifier", "draw_stratified"]
@@ -136,8 +135,8 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         super()._use_network()
         self.score_scale_ = 1.0
 
-    def _logits(self, sequences: list[SequenceData]) -> NDArray[np.float64]:
-        return self._calibrate(self._outputs(sequences))
+    def _logits(self, X: Any, timespans: Any) -> NDArray[np.float64]:
+        return self._calibrate(self._outputs(self.validate_input(X, timespans)))
 
     def decision_function(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
         """Compute the logits.
@@ -149,7 +148,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             Logits, shape (sequences, classes); with two classes the log odds of the second, shape (sequences,).
         """
-        logits = self._logits(self.validate_input(X, timespans))
+        logits = self._logits(X, timespans)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X: Any, *, timespans: Any = None) -> NDArray[np.float64]:
@@ -162,7 +161,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
         Returns:
             Probabilities, shape (sequences, classes), in the order of `classes_`.
         """
-        return softmax(self._logits(self.validate_input(X, timespans)), axis=1)
+        return softmax(self._logits(X, timespans), axis=1)
 
     def predict(self, X: Any, *, timespans: Any = None) -> NDArray:
         """Predict the label of each sequence.

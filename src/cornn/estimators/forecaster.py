@@ -310,10 +310,12 @@ class CoRNNForecaster(NetworkForecaster):
         if len(starts) != len(later) or min(starts) < 0:
             raise ValueError(f"cuts are {cuts}, expected one step of each of {len(later)} series, not negative")
         layout, horizon, tables = self._layout(), int(self.horizon), []
+        network = self.method_ == "network"
+        predicted = [self._fitted.predict_every_step([sequence])[0] for sequence in later if network]
         for column in range(len(self.targets_)):
             histories = [layout.history(layout.regular(sequence)[0], column) for sequence in fitted]
             tests, firsts, answers = [], [], []
-            for sequence, cut in zip(later, starts, strict=True):
+            for number, (sequence, cut) in enumerate(zip(later, starts, strict=True)):
                 values, steps = layout.regular(sequence)
                 history = layout.history(values, column)
                 if history is None or cut >= len(steps):
@@ -321,18 +323,18 @@ class CoRNNForecaster(NetworkForecaster):
                 trimmed = len(values) - len(history.values)
                 tests.append(history)
                 firsts.append(int(steps[cut]) - trimmed)
-                if self.method_ == "network":
+                if network:
                     every = np.full((len(values), horizon), np.nan)
-                    every[steps] = self._fitted.predict_every_step([sequence])[0][:, :, column]
+                    every[steps] = predicted[number][:, :, column]
                     answers.append(every[trimmed:])
 
             def forecast(number: int, history: History, origins: NDArray, answers=answers, column=column) -> Forecasts:
-                if self.method_ == "network":
+                if network:
                     return Forecasts(answers[number][origins - 1], np.ones(len(origins)))
                 return self.models_[column].forecast_at(history, origins)
 
             long = [history for history in histories if history is not None and len(history.values) > 1]
-            model = self.models_[column] if self.method_ == "pool" else None
+            model = None if network else self.models_[column]
             tables.append(compare_with_baselines(long, tests, firsts, horizon, forecast, model))
         return tables
 

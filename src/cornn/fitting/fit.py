@@ -200,8 +200,13 @@ def fit(
     start = time.perf_counter()
     with interruption:
         if task == "classify":
-            _check_classes(training)
-            estimator.fit(training.sequences, training.labels(), groups=training.groups)
+            labels = training.labels()
+            if len(np.unique(labels)) < 2:
+                raise ValueError(
+                    f"{training.source}: all {len(labels)} sequences, from {training.places[0]} to "
+                    f"{training.places[-1]}, are of one class, {labels[0]}: provide sequences of at least two"
+                )
+            estimator.fit(training.sequences, labels, groups=training.groups)
         elif task == "regress":
             estimator.fit(training.sequences, training.numbers(), groups=training.groups)
         else:
@@ -242,12 +247,3 @@ class Interruption:
         if self.requested or not self._epochs:
             raise KeyboardInterrupt
         self.requested = True
-
-
-def _check_classes(data: Dataset) -> None:
-    labels = data.labels()
-    if len(np.unique(labels)) < 2:
-        raise ValueError(
-            f"{data.source}: all {len(labels)} sequences, from {data.places[0]} to {data.places[-1]}, are of one "
-            f"class, {labels[0]}: provide sequences of at least two"
-        )
