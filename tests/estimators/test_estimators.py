@@ -415,6 +415,26 @@ def test_what_is_saved_is_what_is_loaded(kind, tmp_path):
     )
 
 
+@pytest.mark.parametrize("method", ["pool", "network"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, x: model.predict(x),
+        lambda model, x: model.predict_quantiles(x),
+        lambda model, x: model.predict_interval(x),
+        lambda model, x: model.predict_every_step(x),
+        lambda model, x: model.score(x),
+        lambda model, x: model.evaluate(x, x),
+        lambda model, x: model.stream(),
+        lambda model, x: model.output_spec(),
+    ],
+    ids=["predict", "quantiles", "interval", "every step", "score", "evaluate", "stream", "output spec"],
+)
+def test_a_forecaster_says_that_it_is_not_fitted(call, method):
+    with pytest.raises(NotFittedError):
+        call(CoRNNForecaster(horizon=2, method=method), [np.arange(20.0).reshape(-1, 1)])
+
+
 @pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_what_is_not_a_saved_estimator(tmp_path):
     from safetensors.numpy import save_file

@@ -340,6 +340,7 @@ class CoRNNForecaster(NetworkForecaster):
 
     @property
     def _fitted(self) -> Pools | NetworkForecasts:
+        check_is_fitted(self)
         return self.pools_ if self.method_ == "pool" else self._forecasts
 
     def _fitted_state(self) -> dict[str, Any]:
