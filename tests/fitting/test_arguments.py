@@ -42,7 +42,7 @@ OPTIONS = {
     "period": "3",
     "known_future": "w",
     "candidates": "ridge",
-    "test": "data.csv",
+    "test": "new.csv",
     "test_share": "0",
     "out": "here",
     "method": "auto",
@@ -88,8 +88,9 @@ def folder(tmp_path, monkeypatch):
         for who in range(12)
         for at in range(10)
     ]
-    with open("data.csv", "w", newline="") as file:
-        csv.writer(file).writerows([["who", "at", "v", "w", "kind", "size", "team"], *rows])
+    for name in ("data.csv", "new.csv"):
+        with open(name, "w", newline="") as file:
+            csv.writer(file).writerows([["who", "at", "v", "w", "kind", "size", "team"], *rows])
     return tmp_path
 
 
@@ -208,6 +209,14 @@ def test_a_future_that_is_not_there(cornn, folder):
     one = Path("data.csv").read_text().splitlines()[:11]
     Path("one.csv").write_text("\n".join(one))
     assert cornn("predict", "here", "one.csv")[2].startswith("cornn: the series has no rows for the steps to forecast")
+
+
+def test_the_training_data_is_no_test(cornn, folder):
+    for name in ("data.csv", str(folder / "data.csv")):
+        code, out, err = cornn("fit", "data.csv", "--target", "kind", "--test", name, "--out", "here")
+        assert (code, out) == (2, "")
+        assert err.startswith("cornn: --test names the training data")
+        assert not (folder / "here").exists()
 
 
 def test_a_file_to_write_is_not_one_to_read(cornn, folder):

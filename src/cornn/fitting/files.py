@@ -81,6 +81,9 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
         chosen["horizon"] = options.horizon
     if task is None and any(find_tasks(name) == ["forecast"] for name in chosen):
         task = "forecast"
+    if options.test is not None and Path(options.test).resolve() == path.resolve():
+        problem = " names the training data, on which a test says nothing: omit it, and a share of the data is held out"
+        raise ArgumentError(Argument("test"), problem)
     data = read(path, _resolve_layout(path, task, options.columns))
     task = choose_task(task, data)
     other = data.companion if options.test is None else read(Path(options.test), data.layout)
