@@ -811,3 +811,15 @@ def test_a_closed_pipe_ends_the_program_without_a_message():
     with os.fdopen(writing, "w") as pipe:
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_bar_is_not_updated_at_every_step(monkeypatch):
+    """An update takes longer than a training step of a small network on a GPU."""
+    updates = []
+    monkeypatch.setattr(progress.Bar, "update", lambda self, task, **fields: updates.append(fields["completed"]))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 100.0)
+    with ExitStack() as stack:
+        watch = progress._bar(Console(), stack)
+        for step in range(1, 11):
+            watch(training.Progress(step, 10, None, None, 1, 0.0, None, None, ()))
+    assert updates == [1, 10]

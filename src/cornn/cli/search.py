@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from cornn._counts import format_count
 from cornn.cli.console import line, progress_lines
 from cornn.cli.options import choose_start, parse_train
 from cornn.cli.parsing import choose_task
-from cornn.cli.progress import OutputOptions, training_console
+from cornn.cli.progress import SECONDS_BETWEEN_UPDATES, OutputOptions, training_console
 from cornn.cli.workers import WorkerOptions, stoppable
 from cornn.lab.config import Train
 from cornn.lab.experiments.run import check_storage
@@ -150,8 +151,14 @@ def _follow_with_bar(console: Console, stack: ExitStack) -> Follow:
     )
     bar = stack.enter_context(Bar(*columns, console=console, transient=True))
     task_id = bar.add_task("search", total=None, others="", best="…", own="", left="")
+    drawn_at = 0.0
 
     def follow(status: Status, progress: Progress | None) -> None:
+        nonlocal drawn_at
+        now = time.monotonic()
+        if progress is not None and now - drawn_at < SECONDS_BETWEEN_UPDATES:
+            return
+        drawn_at = now
         counts = {"running": status.running, "pruned": status.pruned, "failed": status.failed}
         others = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         own = "waiting for other workers  " if progress is None else f"step {progress.step:,}/{progress.steps:,}  "

@@ -1,7 +1,7 @@
 """Evaluate a fitted estimator on test data, compared with a trivial baseline."""
 
 import math
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ __all__ = ["AnyEstimator", "ClassScore", "Evaluation", "Predictions", "attribute
 INTERVAL = 0.9  # level of the intervals of forecasts
 DIGITS = 9  # significant digits of predicted numbers: as many as float32 has
 TIME_DIGITS = 12  # significant digits of times that are sums
-SCORES = ("MAE", "RMSE", "MASE", "pinball loss")  # the fields of `forecasting.scores.Scores`
 
 AnyEstimator = CoRNNClassifier | CoRNNRegressor | CoRNNForecaster
 
@@ -319,7 +318,12 @@ def _evaluate_forecasts(
     for feature, table in named:
         words = "" if len(named) == 1 else f"{feature}: "
         for name, score in (("this model", table.model), *table.baselines.items()):
-            scores[words + name] = dict(zip(SCORES, astuple(score), strict=True))
+            scores[words + name] = {
+                "MAE": score.mae,
+                "RMSE": score.rmse,
+                "MASE": score.mase,
+                "pinball loss": score.pinball,
+            }
         if table.pooled_coverage is not None:
             more[f"{words}percent of the values in the 90 % interval"] = 100 * table.pooled_coverage
     offer = f'To use that rule alone, set the candidates to "{rule}"'
