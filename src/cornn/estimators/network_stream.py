@@ -4,10 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from cornn.estimators.preparation import Preparation
-from cornn.estimators.times import complete_spans, scale_timespan
+from cornn.estimators.times import LONGEST, complete_spans, scale_timespan
 from cornn.streaming import Stream
 
 __all__ = ["PredictionStream"]
@@ -52,8 +53,10 @@ class PredictionStream:
         """Return the time since the previous sample in steps."""
         if timespan is None:
             return 1.0
-        steps = scale_timespan(timespan, self._preparation.unit)
-        return float(complete_spans(steps, not self.stream.steps))
+        steps = float(scale_timespan(timespan, self._preparation.unit))
+        if 0 < steps <= LONGEST:  # the usual case: for one number, NumPy would take half as long as the step itself
+            return steps
+        return float(complete_spans(np.asarray(steps), not self.stream.steps))
 
     def _limit(self, steps: float) -> float:
         """Return the factor on dt of a step."""
