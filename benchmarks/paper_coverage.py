@@ -289,7 +289,11 @@ def _cover_adding_rivals(length: int, contest: ContestResult, outside: str) -> I
     if contest.name.endswith("-long"):
         matches_paper = {row.name for row in wins} - {"cornn"} == learn
         status = "confirmed" if matches_paper else "differs"
-        note += f"; settings chosen by trials of {record['trial']:,} steps, in which few models leave chance"
+        seeds = max(len(row.tests) for row in contest.rows)
+        note += (
+            f"; {seeds} seed{'s' * (seeds > 1)} per model, settings chosen by trials of {record['trial']:,} steps, in "
+        )
+        note += "which few models leave chance"
     return Item("fig:adding_results", content, status, note + outside, (f"results/compare/{contest.name}.json",))
 
 

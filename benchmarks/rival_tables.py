@@ -161,16 +161,18 @@ def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:
 
 
 def leads(results: Path = RESULTS) -> str:
-    """Say in how many contests coRNN with the paper's initialisation leads."""
-    contests = [
-        item for item in comparison.read(results) if any(row.name == "cornn" and row.tests for row in item.rows)
-    ]
-    leaders_of = [[row.name for row in leaders(contest)] for contest in contests]
-    alone, shared = leaders_of.count(["cornn"]), sum("cornn" in names and len(names) > 1 for names in leaders_of)
+    """Say in how many contests coRNN with the paper's initialisation leads; one seed each is not counted."""
+    several, single = [], []
+    for contest in comparison.read(results):
+        if any(row.name == "cornn" and row.tests for row in contest.rows):
+            names = [row.name for row in leaders(contest)]
+            (single if max(len(row.tests) for row in contest.rows) == 1 else several).append(names)
+    alone, shared = several.count(["cornn"]), sum("cornn" in names and len(names) > 1 for names in several)
     with_others = f", and shares the lead in {shared}" if shared else ""
+    one_seed = f" It leads in {single.count(['cornn'])} of {len(single)} further ones with one seed." if single else ""
     return (
-        f"coRNN with the paper's initialisation leads in {alone} of {len(contests)} comparisons at equal "
-        f"tuning{with_others}."
+        f"coRNN with the paper's initialisation leads in {alone} of {len(several)} comparisons at equal "
+        f"tuning{with_others}.{one_seed}"
     )
 
 
