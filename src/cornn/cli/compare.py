@@ -23,12 +23,10 @@ from cornn.lab.training import Progress
 class CompareCommand(ExperimentCommand):
     """Compare coRNN with other models at equal tuning budgets.
 
-    Contests: all, or any of adding-500, har2, har2-paper, psmnist, psmnist-long, noisy-cifar10, psmnist-short,
-    smnist, smnist-long, noisy-cifar10-short, imdb, adding-500-beta2, adding-2000, adding-2000-beta2, adding-5000,
-    adding-5000-beta2, adding-500-long, adding-2000-long, adding-5000-long. Each model gets the same number of random
-    trials of the same length, judged by validation. The best configuration is trained longer with other seeds and
-    tested once. The command can be stopped at any time; run it again to continue, and several times at once, or on
-    several machines with one --storage, to share the work."""
+    Contests: all, or names such as adding-500 and psmnist; `cornn compare --dry-run` lists them. Each model gets the
+    same number of random trials of the same length, judged by validation. The best configuration is trained longer with
+    other seeds and tested once. The command can be stopped at any time; run it again to continue, and several times at
+    once, or on several machines with one --storage, to share the work."""
 
     contests: tyro.conf.Positional[tuple[str, ...]] = ("all",)
     """The contests to run."""

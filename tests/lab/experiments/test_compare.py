@@ -35,9 +35,20 @@ def run(contest: Contest, folder: Path, data=None, **options) -> dict:
 
 
 def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
-    one_seed = ("adding-2000-long", "adding-5000-long")  # their runs are long
-    # Those of the paper's table of HAR-2.
-    sizes = {"cornn": 64, "fastrnn": 80, "fastgrnn": 80, "antisymmetric": 120, "lstm": 64, "gru": 75, "incremental": 64}
+    # Their runs are long.
+    one_seed = ("adding-2000-long", "adding-5000-long", "psmnist-paper", "noisy-cifar10-paper")
+    # Those of the paper's tables.
+    sizes = {
+        "har2-paper": {
+            **{"cornn": 64, "fastrnn": 80, "fastgrnn": 80, "antisymmetric": 120, "lstm": 64, "gru": 75},
+            "incremental": 64,
+        },
+        "psmnist-paper": {"cornn": 256, "dtriv": 512, "gru": 256, "lstm": 256},
+        "noisy-cifar10-paper": {
+            **{"cornn": 128, "fastrnn": 128, "antisymmetric": 256, "gated-antisymmetric": 256, "lipschitz": 256},
+            "lstm": 128,
+        },
+    }
     for contest in CONTESTS.values():
         for entrant, experiment in contest.experiments().items():
             assert ENTRANTS[entrant].start in ("usual", *contest.starts)
@@ -54,7 +65,7 @@ def test_every_configuration_can_be_trained_and_depends_on_its_number_alone():
                 assert getattr(final.budget, contest.unit) == contest.final
                 assert final.budget.until == contest.until
                 assert trial.model == final.model
-                assert trial.model.hidden_size == (contest.hidden_size or sizes[entrant])
+                assert trial.model.hidden_size == (contest.hidden_size or sizes[contest.name][entrant])
                 assert all(flat_settings(trial)[name] == value for name, value in contest.shared.items())
 
 

@@ -159,8 +159,22 @@ CONTESTS = {
         *("psmnist-long", PermutedMNIST(), "paper-128", _STARTS, "epochs", 2, 120, 128),
         ("antisymmetric", "fastgrnn", "cornn"),
     ),
+    # The rows of the paper's table with more units. uRNN is slow. A run of an LSTM takes ten minutes on a GPU.
+    "psmnist-paper": Contest(
+        *("psmnist-paper", PermutedMNIST(), "paper", {}, "epochs", 2, 120, None),
+        ("cornn", "dtriv", "gru", "lstm"),
+        trials=6,
+        seeds=1,
+    ),
     "noisy-cifar10": Contest(
         "noisy-cifar10", NoisyCIFAR10(), "paper", {"ringing": "ringing"}, "epochs", 2, 10, 128, _NOISY_CIFAR10, trials=8
+    ),
+    # The rows of the paper's table with its sizes and epochs, except the incremental network, which is slow.
+    "noisy-cifar10-paper": Contest(
+        *("noisy-cifar10-paper", NoisyCIFAR10(), "paper", {}, "epochs", 2, 120, None),
+        ("cornn", "fastrnn", "antisymmetric", "gated-antisymmetric", "lipschitz", "lstm"),
+        trials=6,
+        seeds=1,
     ),
     # Half an epoch and two. A network that is computed step by step takes about as long for 500 sequences as for 120.
     "psmnist-short": Contest(
