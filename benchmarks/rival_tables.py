@@ -169,7 +169,11 @@ def leads(results: Path = RESULTS) -> str:
             (single if max(len(row.tests) for row in contest.rows) == 1 else several).append(names)
     alone, shared = several.count(["cornn"]), sum("cornn" in names and len(names) > 1 for names in several)
     with_others = f", and shares the lead in {shared}" if shared else ""
-    one_seed = f" It leads in {single.count(['cornn'])} of {len(single)} further ones with one seed." if single else ""
+    one_seed = (
+        f" Of {len(single)} further comparisons, with one seed each, it leads in {single.count(['cornn'])}."
+        if single
+        else ""
+    )
     return (
         f"coRNN with the paper's initialisation leads in {alone} of {len(several)} comparisons at equal "
         f"tuning{with_others}.{one_seed}"
