@@ -95,12 +95,11 @@ def _long_memory() -> str:
     steps = sorted(run["steps"] for run in filter(_is_solved, ours))
     shares = [f"{sum(map(_is_solved, runs))} of {len(runs)}" for runs in (ours, published)]
     error = intervals.describe([run["test"] for run in filter(_is_solved, ours)], "lower", "{:.4f}".format)
-    gru, place = gru_at_5000()
     return (
         f"- **The adding problem over {LENGTH:,} steps: solved from {shares[0]} seeds** by our [recipe for long "
         f"memory](docs/adding.md), after {steps[0]:,} to {steps[-1]:,} training steps, mean test MSE {error}; with the "
         f"paper's settings from {shares[1]}, in up to {budget:,} training steps.\n"
-        f"  *But:* {gru} ([records]({place})){_find_shorter_lengths()}. "
+        f"  *But:* {gru_at_5000()} ([records](results/adding)){_find_shorter_lengths()}. "
         "Our recipe is given the length and the mean of the input."
     )
 

@@ -51,13 +51,10 @@ SIZES = {
 OTHERS = {"cornn": lambda *sizes: CoRNN(*sizes, dt=0.1, gamma=1.0, epsilon=1.0), "lstm": nn.LSTM, "gru": nn.GRU}
 
 
-def rival_sizes() -> str:
-    """The number of parameters of every model in the paper's tables, ours and as printed."""
-    lines = [
-        "| task | model | units | parameters | as printed |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
+def count_sizes() -> list[tuple[str, str, int, int, int]]:
+    """Return task, model, units, parameters and parameters as printed of every model in the paper's tables."""
     keys = {model.title: name for name, model in MODELS.items()}
+    counts = []
     for task, rows in PUBLISHED.items():
         for units, model, printed in dict.fromkeys((row.units, row.model, row.parameters) for row in rows):
             key, (inputs, outputs) = keys[model], SIZES[task]
@@ -65,8 +62,18 @@ def rival_sizes() -> str:
             hidden = 2 * units if key == "unitary" else units
             with torch.device("meta"):
                 size = count_parameters(SequenceModel((OTHERS | LAYERS)[key](inputs, hidden), outputs))
-            lines.append(f"| {task} | {model} | {units} | {size:,} | {printed // 1000}k |")
-    return "\n".join(lines)
+            counts.append((task, model, units, size, printed))
+    return counts
+
+
+def rival_sizes() -> str:
+    """The number of parameters of every model in the paper's tables, ours and as printed."""
+    rows = ["| task | model | units | parameters | as printed |", "| --- | --- | ---: | ---: | ---: |"]
+    rows += [
+        f"| {task} | {model} | {units} | {size:,} | {printed // 1000}k |"
+        for task, model, units, size, printed in count_sizes()
+    ]
+    return "\n".join(rows)
 
 
 def compare(results: Path = RESULTS) -> str:

@@ -5,7 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from paper_coverage import MEANINGS, items
+from coverage_items import MEANINGS
+from paper_coverage import items
 
 from cornn._json import read_json
 from cornn.baselines import MODELS

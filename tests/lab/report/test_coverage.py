@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from scripts import ROOT, import_script
@@ -13,6 +14,7 @@ from cornn.lab.report import comparison, tables
 from cornn.theory.register import REGISTER
 
 coverage = import_script("benchmarks/paper_coverage.py")
+MEANINGS = import_script("benchmarks/coverage_items.py").MEANINGS
 PACKAGE = Path(cornn.__file__).parent
 
 
@@ -28,7 +30,7 @@ def found():
 
 def test_every_item_has_a_known_status_and_evidence_that_exists(found):
     for item in found:
-        assert item.status in coverage.MEANINGS, item
+        assert item.status in MEANINGS, item
         assert item.content, item
         assert item.evidence, item
         assert all(map(exists, item.evidence)), item
@@ -64,7 +66,7 @@ def test_every_label_of_a_figure_and_table_is_covered(found):
 def test_runs_of_adding_have_their_budget(found):
     """Whether a task is solved means nothing without the number of training steps."""
     notes = [item.note for item in found if item.place == "fig:adding_results"]
-    assert len(notes) == 6
+    assert len(notes) == 7
     assert all(re.search(r"in at most [\d,]+( or [\d,]+)* training steps", note) for note in notes)
     assert "outside the comparison also by GRU (3 seeds), LEM (3 seeds)" in notes[-1]
 
@@ -91,16 +93,70 @@ def _describe_adding(contest):
     [
         (coverage._describe_rank, lambda row: replace(row, entry=row.entry | {"finals": []}), "test result"),
         (coverage._describe_rank, lambda row: replace(row, name="lem"), "test result"),
-        (coverage._describe_solved, lambda row: replace(row, name="lem"), "final run"),
         (_describe_adding, lambda row: replace(row, name="lem"), "final run"),
     ],
-    ids=["rank without tests", "rank", "solved", "adding"],
+    ids=["rank without tests", "rank", "adding"],
 )
 def test_a_contest_without_the_papers_cornn_is_an_error(describe, change, lacking):
     contest = next(one for one in comparison.read(ROOT / "results") if one.name == "har2")
     rows = tuple(change(row) if row.name == "cornn" else row for row in contest.rows)
     with pytest.raises(ValueError, match=f"contest har2 has no {lacking} of cornn.*`cornn compare har2`"):
         describe(replace(contest, rows=rows))
+
+
+def _contest(**steps):
+    """Return a contest of adding; `steps` has the training steps of each model's runs, None where one fails."""
+    entries = {
+        model: {
+            "trials": [],
+            "finals": [{"test": 0.1 if end is None else 0.005, "steps": end or 60_000} for end in ends],
+        }
+        for model, ends in steps.items()
+    }
+    record = {"better": "lower", "solved": 0.01, "trial": 400, "final": 60_000, "unit": "steps", "models": entries}
+    rows = tuple(comparison.ModelResult(model, entry, record) for model, entry in entries.items())
+    return comparison.ContestResult("adding-5000-long", record, rows, ())
+
+
+@pytest.mark.parametrize(
+    ("ours", "exprnn", "status"),
+    [
+        ([300], [None], "undecided"),
+        ([300, 400], [None, None], "confirmed"),
+        ([300, 400], [300, None], "differs"),
+    ],
+)
+def test_one_seed_confirms_no_claim_on_the_rivals(ours, exprnn, status):
+    assert coverage._cover_adding_rivals(5000, _contest(cornn=ours, exprnn=exprnn), "").status == status
+
+
+@pytest.mark.parametrize(
+    ("ours", "status"),
+    [([300], "undecided"), ([300, None], "undecided"), ([None, None], "differs"), ([300, 400], "confirmed")],
+)
+def test_one_seed_confirms_no_claim_on_the_papers_cornn(ours, status, monkeypatch):
+    monkeypatch.setattr(coverage.records, "read_config", lambda run: SimpleNamespace(budget=SimpleNamespace(steps=9)))
+    runs = [{"result": {"test": 0.1}}]  # with the paper's constants
+    assert coverage._cover_adding(5000, runs, _contest(cornn=ours)).status == status
+
+
+@pytest.mark.parametrize(
+    ("ours", "status"),
+    [
+        ([300, 301, 302], "confirmed"),
+        ([300, 900, 600], "undecided"),
+        ([900, 901, 902], "differs"),
+        ([300, None, 300], "undecided"),
+    ],
+)
+def test_a_model_is_faster_only_if_the_interval_says_so(ours, status):
+    assert coverage._cover_adding_speed(_contest(cornn=ours, exprnn=[600, 601, 602])).status == status
+
+
+def test_means_and_deviations_have_the_least_favourable_verdict(found):
+    (item,) = (item for item in found if item.place == "tab:distr_results")
+    assert item.status == "differs"
+    assert "the paper: 96.01 ± 0.53" in item.note
 
 
 @pytest.mark.parametrize("task", ["smnist", "psmnist"])
