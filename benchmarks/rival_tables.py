@@ -10,6 +10,7 @@ from torch import nn
 from cornn import CoRNN
 from cornn._json import read_json
 from cornn.baselines import LAYERS, MODELS
+from cornn.lab import intervals
 from cornn.lab.experiments.compare import CONTESTS
 from cornn.lab.recipes import PUBLISHED
 from cornn.lab.report import comparison
@@ -147,9 +148,43 @@ def ranks(results: Path = RESULTS) -> str:
             rank = 1 + sum(value > sign * statistics.fmean(ours.tests) for value in means)
             place, lead = f"number {rank} of {len(means)}", first[0].test_summary
         budget = f"{record['final']:,} {record['unit']}"
-        names = "; ".join(row.title for row in first)
+        names = "; ".join(f"{row.title}{_solved_after(row)}" for row in first)
         lines.append(f"| {contest.name} | {budget} | {place} | {names}{': ' if names else ''}{lead} |")
     return "\n".join(lines)
+
+
+def _solved_after(row: comparison.ModelResult) -> str:
+    """Return after how many training steps a model solves its task, in brackets; empty if the task has no threshold."""
+    ends = dict.fromkeys(f"{step:,}" for step in sorted(row.solved_steps or ()))
+    return f" (after {' to '.join([*ends][:: max(len(ends) - 1, 1)])} steps)" if ends else ""
+
+
+def gaps(results: Path = RESULTS) -> str:
+    """Show by how much each contest of several epochs is led, and which models differ from the paper's coRNN."""
+    lines = [
+        "| contest | first minus second [95 % interval] | ahead of coRNN | behind coRNN |",
+        "| --- | --- | --- | --- |",
+    ]
+    for contest in comparison.read(results):
+        if contest.record["unit"] != "epochs":
+            continue
+        rows = sorted((row for row in contest.rows if row.tests), key=lambda row: -statistics.fmean(row.tests))
+        ours = contest.find_row("cornn", tested=True)
+        lead = statistics.fmean(rows[0].tests) - statistics.fmean(rows[1].tests)
+        ends = _difference(rows[0], rows[1])
+        others = [(row.title, _difference(row, ours)) for row in rows if row is not ours]
+        ahead = "; ".join(name for name, gap in others if gap.low > 0)
+        behind = "; ".join(name for name, gap in others if gap.high < 0)
+        first = f"{rows[0].title}; {rows[1].title}: {lead:+.1f} [{ends.low:.1f}, {ends.high:.1f}]"
+        lines.append(f"| {contest.name} | {first} | {ahead or 'none'} | {behind or 'none'} |")
+    return "\n".join(lines)
+
+
+def _difference(row: comparison.ModelResult, other: comparison.ModelResult) -> intervals.Interval:
+    mean, deviation = statistics.fmean(other.tests), statistics.stdev(other.tests)
+    gap = intervals.difference(row.tests, mean, deviation, len(other.tests))
+    assert gap is not None, "every contest of several epochs has several seeds"
+    return gap
 
 
 def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:
@@ -206,6 +241,7 @@ TABLES = {
     "compare": compare,
     "compare-accuracy": compare_accuracy,
     "compare-adding": compare_adding,
+    "gaps": gaps,
     "ranks": ranks,
     "leads": leads,
     "rival-sizes": rival_sizes,

@@ -65,11 +65,21 @@ def test_places_in_the_comparison_have_their_budget(tables, monkeypatch):
     monkeypatch.setattr(module.comparison, "read", lambda results: found)
     assert module.ranks().splitlines()[2:] == [  # † because these runs name no commit
         "| up | 1,500 steps | number 2 of 3 | GRU: 75.00 [11.47, 100.00]† |",
-        "| down | 1,500 steps | solved by 1 of 2 seeds | coRNN: 1 of 2 seeds |",
-        "| both | 1,500 steps | solved by 2 of 2 seeds | coRNN; GRU: 2 of 2 seeds |",
+        "| down | 1,500 steps | solved by 1 of 2 seeds | coRNN (after 10 steps): 1 of 2 seeds |",
+        "| both | 1,500 steps | solved by 2 of 2 seeds | coRNN (after 10 steps); GRU (after 10 steps): 2 of 2 seeds |",
         "| neither | 1,500 steps | solved by 0 of 2 seeds | none |",
     ]
     assert " leads in 1 of 4 comparisons at equal tuning, and shares the lead in 1." in module.leads()
+
+
+def test_a_difference_counts_only_if_its_interval_excludes_0(tables, monkeypatch):
+    module = tables("rival_tables")
+    tests = {"cornn": [50.0, 50.1, 50.2], "gru": [60.0, 60.1, 60.2], "lstm": [10.0, 90.0, 60.0], "lem": [9.0, 9.0, 9.0]}
+    entries = {name: {"finals": [{"test": test} for test in values], "trials": []} for name, values in tests.items()}
+    record = {"better": "higher", "solved": None, "final": 9, "unit": "epochs", "models": entries}
+    rows = tuple(comparison.ModelResult(model, entry, record) for model, entry in entries.items())
+    monkeypatch.setattr(module.comparison, "read", lambda results: [comparison.ContestResult("one", record, rows, ())])
+    assert module.gaps().splitlines()[2] == "| one | GRU; LSTM: +6.8 [-93.6, 107.2] | GRU | LEM |"
 
 
 def test_an_error_that_is_not_shown_to_be_smaller_is_said(tables, monkeypatch):
