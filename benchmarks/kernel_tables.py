@@ -10,21 +10,6 @@ from cornn.engine.backends.cuda.weights import SMALLEST
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
-def loops() -> str:
-    """The instructions of a step, counted in the machine code."""
-    content = read_json(RESULTS / "profile-cuda.json")["loops"]
-    lines = [
-        "| kernel | neurons | instructions per step and warp | multiply-adds | others |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for row in content["kernels"]:
-        others = row["instructions"] - row["multiply_adds"]
-        lines.append(
-            f"| {row['kernel']} | {row['hidden']} | {row['instructions']} | {row['multiply_adds']} | {others} |"
-        )
-    return "\n".join(lines)
-
-
 # Purpose -> prefix of a kernel's name; the products are those of BLAS.
 _STEP = {
     "recurrence, forward": ("forward",),
@@ -143,22 +128,6 @@ def large_layers() -> str:
     return "\n".join(lines)
 
 
-def profile_large() -> str:
-    """What the hardware counters say about the kernels of large layers in exact fp32."""
-    lines = [
-        "| neurons | kernel | cycles per step | multiply-adds, share of the issue slots | slots used "
-        "| shared memory busy |",
-        "| ---: | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for row in read_json(RESULTS / "profile-large-cuda.json")["rows"]:
-        slots = row["cycles"] * 4 * row["multiprocessors"]
-        lines.append(
-            f"| {row['hidden']:,} | {row['kernel']} | {row['cycles'] / row['steps']:,.0f} | {row['fma'] / slots:.0%} "
-            f"| {row['instructions'] / slots:.0%} | {row['wavefronts'] / row['cycles'] / row['multiprocessors']:.0%} |"
-        )
-    return "\n".join(lines)
-
-
 def two_threads() -> str:
     """How many times faster two threads are than one, over blocks of a quarter of a second."""
     lines = ["| case | lowest | median | highest |", "| --- | ---: | ---: | ---: |"]
@@ -229,12 +198,10 @@ TABLES = {
     "user-loop-launched": lambda: _user_loop("launched"),
     "user-loop-captured": lambda: _user_loop("captured"),
     "user-loop-compiled": lambda: _user_loop("compiled", LOOP_CONTENDERS[:2]),
-    "loops": loops,
     "step": step,
     "tensor-cores": tensor_cores,
     "large-layers": large_layers,
     "exact-variants": exact_variants,
-    "profile-large": profile_large,
     "speed-stream": speed_stream,
     "two-threads": two_threads,
 }

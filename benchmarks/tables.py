@@ -220,20 +220,6 @@ def kernels() -> str:
     return "\n".join(lines)
 
 
-def profile() -> str:
-    """How the kernels use their cycles."""
-    content = read_json(RESULTS / "profile-cuda.json")
-    lines = [
-        "| kernel | neurons | multiply-adds | issue slots | shared memory | dispatch stall | shared-memory stall |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    shares = ("fma", "issue_slots", "l1", "dispatch_stall", "short_scoreboard")
-    for row in content["kernels"]:
-        figures = (f"{row[f'{name}_percent']:.0f} %" for name in shares)
-        lines.append(f"| {row['kernel']} | {row['hidden']} | " + " | ".join(figures) + " |")
-    return "\n".join(lines)
-
-
 OWN = {
     "speed-cpu": speed_cpu,
     "speed-cpu-both": speed_cpu_both,
@@ -242,7 +228,6 @@ OWN = {
     "speed-cpu-memory": speed_cpu_memory,
     "speed-cuda": speed_cuda,
     "kernels": kernels,
-    "profile": profile,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
 }
