@@ -57,11 +57,9 @@ def items(results: Path) -> list[Item]:
 def _cover_model() -> Iterator[Item]:
     layer = ("src/cornn/functional.py", "tests/test_functional.py")
     yield Item("eq:ode1, eq:ode, eq:brnn", "the model, with both dampings", "confirmed", "the layer `CoRNN`", layer)
-    note = "with x - x^3/3 in place of tanh, the neuron of the figure grows without bound; its start is ours"
-    neurons = ("src/cornn/lab/report/figures/neurons.py",)
-    yield Item(
-        "section 2, appendix C", "a Duffing neuron is chaotic, that of fig:1 is damped", "differs", note, neurons
-    )
+    note = "with the paper's constants and x - x^3/3 as activation it diverges in finite time; its start is ours"
+    figure = ("docs/figures/theory-illustration.svg", "src/cornn/lab/report/figures/neurons.py")
+    yield Item("section 2, appendix C", "a Duffing neuron is chaotic, that of fig:1 is damped", "differs", note, figure)
 
 
 def _cover_section_4(
@@ -391,5 +389,5 @@ def _cover_appendices(results: Path, groups: dict[str, list[RunGroup]]) -> Itera
     yield _cover_random_search(results)
     yield Item("tab:hyperparameters_rounded", "constants and rates", "confirmed", "recipes `paper`", recipes)
     figure = ("docs/figures/theory-illustration.svg", "src/cornn/lab/report/figures/neurons.py")
-    note = "`cornn figure illustration`; initial values, horizon and steps are ours, the paper gives none"
+    note = "`cornn figure illustration`; the paper gives no initial values, horizon and steps; DUFF diverges with ours"
     yield Item("fig:1", "single neurons and small networks, six panels", "confirmed", note, figure)
