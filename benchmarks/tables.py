@@ -164,25 +164,6 @@ def _captured_lstm() -> dict[tuple[int, int, int], float]:
     return times
 
 
-def speed_cuda() -> str:
-    """The kernels, and the whole pass of coRNN and of cuDNN's LSTM, launched and captured."""
-    content = read_json(RESULTS / "speed-cuda.json")
-    captured = _captured_lstm()
-    lines = [
-        "| steps, batch, neurons | forward kernel, µs per step | backward kernel, µs per step "
-        "| launched, ms: coRNN, LSTM | captured, ms: coRNN, LSTM |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for row in content["times"]:
-        size = row["steps"], row["batch"], row["hidden"]
-        lstm = f"{captured[size]:.2f}" if size in captured else "-"
-        lines.append(
-            f"| {size[0]}, {size[1]}, {size[2]} | {row['forward']:.2f} | {row['backward']:.2f} "
-            f"| {row['both']:.2f}, {row['lstm_both']:.2f} | {row['both_graph']:.2f}, {lstm} |"
-        )
-    return "\n".join(lines)
-
-
 MULTIPROCESSORS, LANES, CLOCK = 132, 128, 1980  # of an H200: multiply-adds per clock, clocks per microsecond
 
 
@@ -226,7 +207,6 @@ OWN = {
     "speed-cpu-goals": speed_cpu_goals,
     "speed-cpu-forward": speed_cpu_forward,
     "speed-cpu-memory": speed_cpu_memory,
-    "speed-cuda": speed_cuda,
     "kernels": kernels,
     "bench-cuda": bench_cuda,
     "speed-against": speed_against,
