@@ -160,31 +160,33 @@ def _solved_after(row: comparison.ModelResult) -> str:
 
 
 def gaps(results: Path = RESULTS) -> str:
-    """Show by how much each contest of several epochs is led, and which models differ from the paper's coRNN."""
+    """Show by how much each contest of several epochs and seeds is led, and which models differ from coRNN."""
     lines = [
         "| contest | first minus second [95 % interval] | ahead of coRNN | behind coRNN |",
         "| --- | --- | --- | --- |",
     ]
     for contest in comparison.read(results):
-        if contest.record["unit"] != "epochs":
-            continue
         rows = sorted((row for row in contest.rows if row.tests), key=lambda row: -statistics.fmean(row.tests))
-        ours = contest.find_row("cornn", tested=True)
+        ours = next((row for row in rows if row.name == "cornn"), None)
+        ends = _difference(*rows[:2]) if len(rows) > 1 else None
+        if ours is None or ends is None or contest.record["unit"] != "epochs":
+            continue
         lead = statistics.fmean(rows[0].tests) - statistics.fmean(rows[1].tests)
-        ends = _difference(rows[0], rows[1])
         others = [(row.title, _difference(row, ours)) for row in rows if row is not ours]
-        ahead = "; ".join(name for name, gap in others if gap.low > 0)
-        behind = "; ".join(name for name, gap in others if gap.high < 0)
+        ahead = "; ".join(name for name, gap in others if gap is not None and gap.low > 0)
+        behind = "; ".join(name for name, gap in others if gap is not None and gap.high < 0)
         first = f"{rows[0].title}; {rows[1].title}: {lead:+.1f} [{ends.low:.1f}, {ends.high:.1f}]"
         lines.append(f"| {contest.name} | {first} | {ahead or 'none'} | {behind or 'none'} |")
     return "\n".join(lines)
 
 
-def _difference(row: comparison.ModelResult, other: comparison.ModelResult) -> intervals.Interval:
-    mean, deviation = statistics.fmean(other.tests), statistics.stdev(other.tests)
-    gap = intervals.difference(row.tests, mean, deviation, len(other.tests))
-    assert gap is not None, "every contest of several epochs has several seeds"
-    return gap
+def _difference(row: comparison.ModelResult, other: comparison.ModelResult) -> intervals.Interval | None:
+    """Return the 95 % interval of the difference of two means; None if one of them is of a single run."""
+    if len(other.tests) < 2:
+        return None
+    return intervals.difference(
+        row.tests, statistics.fmean(other.tests), statistics.stdev(other.tests), len(other.tests)
+    )
 
 
 def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:

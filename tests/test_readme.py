@@ -80,6 +80,9 @@ def test_a_difference_counts_only_if_its_interval_excludes_0(tables, monkeypatch
     rows = tuple(comparison.ModelResult(model, entry, record) for model, entry in entries.items())
     monkeypatch.setattr(module.comparison, "read", lambda results: [comparison.ContestResult("one", record, rows, ())])
     assert module.gaps().splitlines()[2] == "| one | GRU; LSTM: +6.8 [-93.6, 107.2] | GRU | LEM |"
+    for entry in entries.values():
+        entry["finals"] = entry["finals"][:1]
+    assert len(module.gaps().splitlines()) == 2  # one seed decides nothing
 
 
 def test_an_error_that_is_not_shown_to_be_smaller_is_said(tables, monkeypatch):

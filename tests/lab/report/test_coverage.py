@@ -118,6 +118,12 @@ def _contest(**steps):
     return comparison.ContestResult("adding-5000-long", record, rows, ())
 
 
+def test_the_note_on_a_rival_has_its_number_of_seeds(found):
+    notes = [item.note for item in found if "results/compare/psmnist-long.json" in item.evidence]
+    assert notes
+    assert all(note.endswith("120 epochs, 3 seeds") for note in notes)
+
+
 @pytest.mark.parametrize(
     ("ours", "exprnn", "status"),
     [
