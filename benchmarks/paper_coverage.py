@@ -37,7 +37,6 @@ RIVALS_OF_ADDING = {
 """Length -> the claim of the paper's figure, and the rivals that get below `SOLVED`."""
 LARGE_DEVIATION = 0.1
 """Of a printed number of parameters from the counted one, as a share of it."""
-SIZES_NOTE = "some belong to other inputs, or leave out a part"
 
 
 def items(results: Path) -> list[Item]:
@@ -75,15 +74,14 @@ def _cover_section_4(
         if contest.record["unit"] == "epochs" and any(row.name == "cornn" and row.tests for row in contest.rows)
     ]
     note = f"{leads(results)} It is {', '.join(ranks)}"
-    pages = ("docs/rivals.md", "results/compare")
     content = "comparable to the state of the art, or ahead of it"
-    yield Item("abstract, sections 4 and 5", content, "other budget", note, pages)
+    yield Item("abstract, sections 4 and 5", content, "other budget", note, ("docs/rivals.md", "results/compare"))
     counts = count_sizes()
     wrong = [model for _, model, _, size, printed in counts if abs(printed / size - 1) > LARGE_DEVIATION]
     note = f"{len(wrong)} of {len(counts)} printed numbers deviate by more than {LARGE_DEVIATION:.0%}, "
-    note += f"{wrong.count('coRNN') or 'none'} of them of coRNN; {SIZES_NOTE}"
-    pages = ("docs/appendix-comparison.md", "src/cornn/lab/recipes/published.py")
-    yield Item("tab:mnist to tab:lorenz", "numbers of parameters", "differs" if wrong else "confirmed", note, pages)
+    note += f"{wrong.count('coRNN') or 'none'} of them of coRNN; some belong to other inputs, or leave out a part"
+    status: Status = "differs" if wrong else "confirmed"
+    yield Item("tab:mnist to tab:lorenz", "numbers of parameters", status, note, ("docs/appendix-comparison.md",))
     chip = ("docs/export.md", "results/microcontroller.json")
     note = "exported to C and run on an emulated Cortex-M; FastGRNN of the same size is a good alternative"
     yield Item("section 4, HAR-2", "coRNN fits micro-controllers", "confirmed", note, chip)
@@ -95,8 +93,11 @@ def _cover_distribution(groups: dict[str, list[RunGroup]]) -> Item:
     notes, verdicts = [], []
     for task, rows in PUBLISHED.items():
         published = next((row for row in rows if row.mean is not None), None)
-        ours = None if published is None else next(iter(_select_paper_runs(groups[task], published.units)), None)
-        if published is None or ours is None or ours.deviation is None:
+        if published is None:
+            continue
+        runs = _select_paper_runs(groups[task], published.units)
+        ours = next((group for group in runs if not group.options), None)  # with the task's default options
+        if ours is None or ours.deviation is None:
             continue
         verdicts.append(intervals.compare(ours.tests, ours.better, published, ours.failed))
         theirs = f"{published.mean:g} ± {published.deviation:g}"
@@ -287,10 +288,8 @@ def _cover_adding_rivals(length: int, contest: ContestResult, outside: str) -> I
         seeds = max(len(row.tests) for row in contest.rows)
         matches_paper = {row.name for row in wins} - {"cornn"} == learn
         status = "undecided" if seeds == 1 else "confirmed" if matches_paper else "differs"
-        note += (
-            f"; {seeds} seed{'s' * (seeds > 1)} per model, settings chosen by trials of {record['trial']:,} steps, in "
-        )
-        note += "which few models leave chance"
+        note += f"; {seeds} seed{'s' * (seeds > 1)} per model, settings chosen by trials of {record['trial']:,} steps, "
+        note += "in which few models leave chance"
     return Item("fig:adding_results", content, status, note + outside, (f"results/compare/{contest.name}.json",))
 
 
