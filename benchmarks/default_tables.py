@@ -124,7 +124,7 @@ def gru_note() -> str:
     """Say in the docs that in the contest of 5,000 steps it was the tuning of the GRU that failed."""
     ((steps, beta2),) = {(row["steps"], row["beta2"]) for row in _gru_at_5000()}
     return (
-        "In `adding-5000` it is the tuning of the GRU that fails, not the GRU: with "
+        "In the contest `adding-5000` it is the tuning of the GRU that fails, not the GRU: with "
         f"{steps:,} training steps and a beta2 of {beta2:g}, as there, {gru_at_5000()} (`results/adding`)."
     )
 
