@@ -82,6 +82,14 @@ def test_a_ringing_neuron_has_the_period_and_the_half_life_that_were_asked_for(d
     assert theory.period(dt, 1e-6, epsilon, damping=damping) == torch.inf
 
 
+@pytest.mark.parametrize("damping", ["explicit", "implicit"])
+def test_long_periods_do_not_cancel(damping):
+    for epsilon in (0.0, 1e-9):
+        periods = 10.0 ** torch.arange(2, 11, dtype=torch.float64)
+        gamma = theory.stiffness_from_period(periods, 0.1, epsilon, damping=damping)
+        torch.testing.assert_close(theory.period(0.1, gamma, epsilon, damping=damping), periods, rtol=1e-12, atol=0)
+
+
 def test_what_cannot_ring_is_refused():
     with pytest.raises(ValueError, match=r"a period of 2 steps is too short"):
         theory.stiffness_from_period(2.0, 0.1, 0.02)

@@ -201,11 +201,13 @@ def period(dt: Value, gamma: Value, epsilon: Value, *, damping: str = "explicit"
         Periods in steps, (...); infinite for overdamped neurons.
     """
     dt, gamma, epsilon = _double(dt, gamma, epsilon)
-    keep, _, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
-    half_trace, radius = (1 + keep - dt * pull) / 2, torch.sqrt(torch.clamp(keep, min=0))
-    oscillates = half_trace.abs() < radius
-    angle = torch.acos(torch.where(oscillates, half_trace / torch.where(oscillates, radius, 1.0), 0.0))
-    return torch.where(oscillates, 2 * math.pi / angle, math.inf)
+    keep, push, pull, _ = coefficients(dt, gamma, epsilon, damping=damping)
+    radius = torch.sqrt(torch.clamp(keep, min=0))
+    # The trace of an uncoupled step is 2 radius cos(angle). For long periods the cosine is 1 up to rounding, so the
+    # angle is computed from sin(angle / 2)**2, in which 1 - radius is push epsilon / (1 + radius).
+    share = (dt * pull - (push * epsilon / (1 + radius)) ** 2) / (4 * radius)
+    oscillates = (radius > 0) & (share > 0) & (share < 1)
+    return torch.where(oscillates, math.pi / torch.asin(torch.sqrt(torch.where(oscillates, share, 1.0))), math.inf)
 
 
 def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: str = "explicit") -> Tensor:
@@ -225,17 +227,15 @@ def stiffness_from_period(period: Value, dt: float, epsilon: float, *, damping: 
     Raises:
         ValueError: If a period is 2 steps or less, or if no neuron oscillates with this dt and epsilon.
     """
-    keep = _keep(dt, epsilon, damping)
+    keep, push, *_ = coefficients(dt, 0.0, epsilon, damping=damping)
     period = torch.as_tensor(period, dtype=torch.float64)
     if keep <= 0:
         raise ValueError(f"no neuron oscillates with dt={dt:g}, epsilon={epsilon:g}: lower dt * epsilon below 1")
     if not (period > 2).all():
         raise ValueError(f"a period of {period.min().item():.3g} steps is too short: periods must exceed 2 steps")
-    angle = 2 * math.pi / period
-    # The trace of an uncoupled step is 2 sqrt(keep) cos(angle). Its difference to 1 + keep is dt pull, written so that
-    # it does not cancel for long periods.
-    share = (1 - keep**0.5) ** 2 + 4 * keep**0.5 * torch.sin(angle / 2) ** 2
-    return share / (dt**2 * (1 if damping == "explicit" else keep))
+    # The formula of `period`, solved for dt pull = dt push gamma.
+    pulled = (push * epsilon / (1 + keep**0.5)) ** 2 + 4 * keep**0.5 * torch.sin(math.pi / period) ** 2
+    return pulled / (dt * push)
 
 
 def impulse_response(dt: Value, gamma: Value, epsilon: Value, steps: int, *, damping: str = "explicit") -> Tensor:
