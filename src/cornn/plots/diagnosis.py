@@ -26,13 +26,6 @@ from cornn.theory.measure import Trajectory
 __all__ = ["draw_diagnosis", "plot_gradients_by_lag", "plot_products", "render_page"]
 
 TEN = math.log(10)
-RIGHT_LABEL = {
-    "xycoords": ("axes fraction", "data"),
-    "textcoords": "offset points",
-    "ha": "right",
-    "fontsize": 8,
-    "color": COLOURS[6],
-}
 
 
 @styled
@@ -59,8 +52,7 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
         max_energy = (network.gamma * y**2 + z**2)[1:].amax(1)
         plot_line(first, steps, max_energy, color=COLOURS[1], linestyle=STYLES[1], label="bound: |y| and |z|")
     use_log_scale(first)
-    first.set_xlabel("step")
-    first.set_ylabel("energy \N{GREEK SMALL LETTER GAMMA}y² + z²")
+    first.set(xlabel="step", ylabel="energy \N{GREEK SMALL LETTER GAMMA}y² + z²")
     add_legend_below(first)
     set_panel_title(first, "a", "energy")
     plot_gradients_by_lag(second, {"this network": (network, trajectory)})
@@ -86,10 +78,10 @@ def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajecto
     if lowest < smallest / 2:
         lowest = min(lowest, smallest - 1)
         axes.axhline(smallest, color=COLOURS[6], linewidth=0.8, linestyle=":")
-        axes.annotate("smallest normal float32", (1, smallest), (-2, 2), **RIGHT_LABEL)
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right"}
+        axes.annotate("smallest normal float32", (1, smallest), (-2, 2), **place, fontsize=8, color=COLOURS[6])
     axes.set_ylim(min(max(lowest - 2, -48), -2), highest + 2)
-    axes.set_xlabel("lag n - k in steps")
-    axes.set_ylabel("log₁₀ (|∂Eₙ/∂Xₖ| / |∂Eₙ/∂Xₙ|)")
+    axes.set(xlabel="lag n - k in steps", ylabel="log₁₀ (|∂Eₙ/∂Xₖ| / |∂Eₙ/∂Xₙ|)")
     if len(cases) > 1:
         add_legend_below(axes)
 
@@ -127,8 +119,7 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
             axes.plot(x, y, color=COLOURS[number], linestyle=STYLES[number], label=name)
     low, high = (logs.amax(1) / TEN).aminmax()
     axes.set_ylim(min(low.item(), -1) * 1.15, max(high.item() * 1.5, 12))
-    axes.set_xlabel("lag n - k in steps")
-    axes.set_ylabel("log₁₀ ‖∂Xₙ/∂Xₖ‖")
+    axes.set(xlabel="lag n - k in steps", ylabel="log₁₀ ‖∂Xₙ/∂Xₖ‖")
     add_legend_below(axes, columns=2)
 
 

@@ -40,8 +40,7 @@ def draw_losses(history: Sequence[dict[str, float]]) -> Any:
     if any(row[name] > 0 for row in history for name in ("training", "validation") if name in row):
         use_log_scale(panel)
     use_whole_ticks(panel.xaxis)
-    panel.set_xlabel("epoch")
-    panel.set_ylabel("loss")
+    panel.set(xlabel="epoch", ylabel="loss")
     panel.legend(loc="upper right")
     return figure
 
@@ -65,8 +64,7 @@ def draw_confusion(evaluation: Evaluation) -> Any:
     panel.set_xticks(range(count), names, rotation=45 if slanted else 0, ha="right" if slanted else "center")
     panel.set_yticks(range(count), names)
     panel.grid(False)
-    panel.set_xlabel("predicted")
-    panel.set_ylabel("true")
+    panel.set(xlabel="predicted", ylabel="true")
     return figure
 
 
@@ -78,8 +76,7 @@ def draw_predictions(name: str, truth: Sequence[float], predictions: Sequence[fl
     ends = [min(*truth, *predictions), max(*truth, *predictions)]
     panel.plot(ends, ends, color=COLOURS[6], linewidth=0.8)
     panel.plot(truth, predictions, ".", color=COLOURS[0], markersize=4, alpha=0.6)
-    panel.set_xlabel(f"{shorten(name, MAX_CHARACTERS)}, true")
-    panel.set_ylabel("predicted")
+    panel.set(xlabel=f"{shorten(name, MAX_CHARACTERS)}, true", ylabel="predicted")
     return figure
 
 
@@ -93,8 +90,7 @@ def draw_residuals(name: str, truth: Sequence[float], predictions: Sequence[floa
         [true - predicted for true, predicted in zip(truth, predictions, strict=True)], bins=bins, color=COLOURS[0]
     )
     panel.axvline(0, color=COLOURS[6], linewidth=0.8)
-    panel.set_xlabel(f"{shorten(name, MAX_CHARACTERS)}, true minus predicted")
-    panel.set_ylabel("count")
+    panel.set(xlabel=f"{shorten(name, MAX_CHARACTERS)}, true minus predicted", ylabel="count")
     use_whole_ticks(panel.yaxis)
     return figure
 

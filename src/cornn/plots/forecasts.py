@@ -116,8 +116,7 @@ def draw_errors_ahead(ahead: Mapping[str, Sequence[float]], coverage: Sequence[f
         second = axes[0, 1]
         second.plot(range(1, len(coverage) + 1), [100 * share for share in coverage], color=COLOURS[0], marker=".")
         second.axhline(90, color=COLOURS[6], linewidth=0.8, linestyle="--")
-        second.set_ylim(0, 102)
-        second.set_xlabel("steps ahead")
+        second.set(ylim=(0, 102), xlabel="steps ahead")
         use_whole_ticks(second.xaxis)
         second.set_ylabel("% of the values inside")
         set_panel_title(second, "b", "coverage of the 90 % interval")

@@ -76,7 +76,7 @@ def test_damaged_cifar10(tmp_path, monkeypatch):
     tiny.write_cifar10(tmp_path, monkeypatch)
     path = tmp_path / "cifar-10-batches-bin" / "data_batch_3.bin"
     path.write_bytes(b"x" + path.read_bytes()[1:])
-    with pytest.raises(ValueError, match=r"is damaged: the md5 sum of data_batch_3.bin is \w+, its publisher's is"):
+    with pytest.raises(ValueError, match=r"is damaged \(the md5 sum of data_batch_3.bin is \w+, its publisher's is"):
         cifar10.read(tmp_path, "train")
 
 

@@ -3,10 +3,11 @@
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cornn._extras import missing_extra
 from cornn.lab.bench.sweep import Point
-from cornn.plots.style import save
+from cornn.plots.style import canvas, save
 
 # Okabe and Ito's palette, safe for colour-blind readers; markers differ as well.
 THIN, BOLD = 1.4, 2.4
@@ -32,36 +33,20 @@ def check_plotting() -> None:
 
 def draw(points: Sequence[Point], floor: Sequence[Point], label: str, title: str, stem: Path) -> list[Path]:
     """Write stem.svg and stem.png; return their paths."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    figure, panels = canvas(size=(8, 4.8))
+    axes = panels[0, 0]
 
-    # Text is stored as text, and the same measurements give the same file.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "cornn"}):
-        figure = Figure(figsize=(8, 4.8), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        at_the_end = {point.contender: point.seconds / point.steps for point in points}
-        for name in sorted(at_the_end, key=lambda name: -at_the_end[name]):
-            points_of_one = [point for point in points if point.contender == name]
-            colour, marker, width = STYLES.get(name, SPARE)
-            axes.plot(
-                [point.value for point in points_of_one],
-                [point.seconds / point.steps * 1e6 for point in points_of_one],
-                color=colour,
-                marker=marker,
-                label=name,
-                linewidth=width,
-            )
-        axes.plot(
-            [point.value for point in floor],
-            [point.seconds / point.steps * 1e6 for point in floor],
-            color="#000000",
-            linestyle=":",
-            label="floor: its products at the\nspeed of one large product",
-        )
-        axes.set(xscale="log", yscale="log", xlabel=label, ylabel="µs per step, forward and backward", title=title)
-        axes.grid(which="major", color="#DDDDDD")
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.legend(loc="outside right center", frameon=False)
-        return save(figure, stem)
+    def plot(line: Sequence[Point], **look: Any) -> None:
+        axes.plot([point.value for point in line], [point.seconds / point.steps * 1e6 for point in line], **look)
+
+    at_the_end = {point.contender: point.seconds / point.steps for point in points}
+    for name in sorted(at_the_end, key=lambda name: -at_the_end[name]):
+        colour, marker, width = STYLES.get(name, SPARE)
+        line = [point for point in points if point.contender == name]
+        plot(line, color=colour, marker=marker, label=name, linewidth=width)
+    plot(floor, color="#000000", linestyle=":", label="floor: its products at the\nspeed of one large product")
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="µs per step, forward and backward", title=title)
+    axes.grid(which="major", color="#DDDDDD")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right center", frameon=False)
+    return save(figure, stem)

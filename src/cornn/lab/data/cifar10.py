@@ -9,7 +9,7 @@ import numpy as np
 
 from cornn.lab.data.cache import read_cached
 from cornn.lab.data.pickles import read_pickle
-from cornn.lab.data.places import check_md5, missing_set
+from cornn.lab.data.places import check_md5, damaged_set, missing_set
 
 PLACES = ("cifar-10-batches-bin", "cifar-10-batches-py", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
 SPLITS = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
@@ -80,12 +80,9 @@ def _read_members(archive: Path, names: list[str]) -> dict[str, bytes]:
                 if name in names and (file := members.extractfile(member)) is not None:
                     contents[name] = file.read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f'{archive} is damaged ({error}): remove it and run "cornn data get cifar10"') from error
-    missing_names = [name for name in names if name not in contents]
-    if missing_names:
-        raise ValueError(
-            f'{archive} is damaged (it has no {", ".join(missing_names)}): remove it and run "cornn data get cifar10"'
-        )
+        raise damaged_set(archive, error, "cifar10") from error
+    if missing_names := [name for name in names if name not in contents]:
+        raise damaged_set(archive, f"it has no {', '.join(missing_names)}", "cifar10")
     return contents
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import missing_set
+from cornn.lab.data.places import damaged_set, missing_set
 
 FILE = "glove.6B.100d.txt"
 ARCHIVE = "glove.6B.zip"
@@ -50,6 +50,5 @@ def _parse(source: Path) -> dict[str, np.ndarray]:
             raise ValueError("it is empty")
         vectors = np.array(b" ".join([numbers for _, numbers in lines]).split(b" "), np.float32).reshape(-1, SIZE)
     except (ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        reason = str(error)[:100]
-        raise ValueError(f'{source} is damaged ({reason}): remove it and run "cornn data get glove"') from error
+        raise damaged_set(source, str(error)[:100], "glove") from error
     return {"words": np.frombuffer(b"\n".join([word for word, _ in lines]), np.uint8), "vectors": vectors}

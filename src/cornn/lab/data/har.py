@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import missing_set
+from cornn.lab.data.places import damaged_set, missing_set
 
 FOLDER = "UCI HAR Dataset"
 STEPS = 128
@@ -39,12 +39,12 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
         *signals, activities, subjects = files
         labels = _read_numbers(activities, 1)[:, 0]
         if labels.min() < 1 or labels.max() > len(ACTIVITIES):
-            raise _damaged_error(activities, "an activity is not between 1 and 6")
+            raise damaged_set(activities, "an activity is not between 1 and 6", "har")
         arrays = {"activities": labels.astype(np.uint8), "subjects": _read_numbers(subjects, 1)[:, 0].astype(np.uint8)}
         columns = [_read_numbers(path, STEPS).astype(np.float32) for path in signals]
         for path, content in zip([*signals, subjects], [*columns, arrays["subjects"]], strict=True):
             if len(content) != len(labels):
-                raise _damaged_error(path, f"it has {len(content)} rows, {activities.name} has {len(labels)}")
+                raise damaged_set(path, f"it has {len(content)} rows, {activities.name} has {len(labels)}", "har")
         return {"signals": np.stack(columns, -1), **arrays}
 
     arrays = read_cached(folder, f"har-{split}", files, parse)
@@ -57,11 +57,7 @@ def _read_numbers(path: Path, columns: int) -> np.ndarray:
     try:
         numbers = np.array(words, dtype=np.float64)
     except ValueError as error:
-        raise _damaged_error(path, str(error)) from error
+        raise damaged_set(path, str(error), "har") from error
     if len(numbers) == 0 or len(numbers) % columns or not np.isfinite(numbers).all():
-        raise _damaged_error(path, f"its {len(numbers)} numbers are not rows of {columns}")
+        raise damaged_set(path, f"its {len(numbers)} numbers are not rows of {columns}", "har")
     return numbers.reshape(-1, columns)
-
-
-def _damaged_error(path: Path, why: str) -> ValueError:
-    return ValueError(f'{path} is damaged ({why}): remove it and run "cornn data get har"')

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import missing_set
+from cornn.lab.data.places import damaged_set, missing_set
 
 FOLDER = "aclImdb"
 SIDES = ("neg", "pos")
@@ -68,7 +68,7 @@ def _parse(files: Sequence[Path]) -> dict[str, np.ndarray]:
         try:
             review = tokens(file.read_text(encoding="utf8"))
         except UnicodeDecodeError as error:
-            raise ValueError(f'{file} is damaged ({error}): remove it and run "cornn data get imdb"') from error
+            raise damaged_set(file, error, "imdb") from error
         words.append(np.array([numbers.setdefault(word, len(numbers)) for word in review], np.int32))
         lengths.append(len(review))
     return {

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from cornn.lab.data.cache import read_cached
-from cornn.lab.data.places import check_md5, missing_set
+from cornn.lab.data.places import check_md5, damaged_set, missing_set
 
 FILES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -61,7 +61,7 @@ def _parse_idx(path: Path) -> np.ndarray:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f'{path} is damaged ({error}): remove it and run "cornn data get mnist"') from error
+            raise damaged_set(path, error, "mnist") from error
     check_md5(content, path.name.removesuffix(".gz"), SUMS, path, "mnist")
     # Two zero bytes, the type (8: unsigned bytes), the number of dimensions, and each of them in four bytes.
     shape = np.frombuffer(content, ">u4", content[3], 4)

@@ -20,12 +20,14 @@ def missing_set(title: str, name: str, where: Path, detail: str = "") -> FileNot
     )
 
 
+def damaged_set(path: Path | str, reason: object, name: str) -> ValueError:
+    """Return the error for a damaged file of a data set."""
+    return ValueError(f'{path} is damaged ({reason}): remove it and run "cornn data get {name}"')
+
+
 def check_md5(content: bytes, file: str, sums: Mapping[str, str], where: Path | str, name: str) -> bytes:
     """Return the content of a file after checking its md5 sum."""
     checksum = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if checksum != sums[file]:
-        raise ValueError(
-            f"{where} is damaged: the md5 sum of {file} is {checksum}, its publisher's is {sums[file]}: "
-            f'remove it and run "cornn data get {name}"'
-        )
+        raise damaged_set(where, f"the md5 sum of {file} is {checksum}, its publisher's is {sums[file]}", name)
     return content

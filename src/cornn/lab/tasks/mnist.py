@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from cornn._checked import Natural, NotNegative, Range
 from cornn._random import generator
 from cornn.lab.data import find_folder, mnist
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
-from cornn.lab.tasks.scores import accuracy, most_frequent
+from cornn.lab.tasks.scores import accuracy, as_tensors, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
 
 SIDE = 28
@@ -98,7 +97,7 @@ def _load(
     where: Path,
     notes: tuple[str, ...],
 ) -> Task:
-    images, labels = _as_tensors(*mnist.read(where, "train"))
+    images, labels = as_tensors(*mnist.read(where, "train"))
     training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
     pixels = images[training]
 
@@ -122,7 +121,7 @@ def _load(
         input_mean=(pixels.sum(dtype=torch.int64).item() / (len(training) * PIXELS * 255),),
         training=split,
         validation=make_split(images[validation], labels[validation]),
-        test=lambda: make_split(*_as_tensors(*mnist.read(where, "test"))),
+        test=lambda: make_split(*as_tensors(*mnist.read(where, "test"))),
         loss=torch.nn.functional.cross_entropy,
         score=accuracy,
         metric="accuracy",
@@ -131,10 +130,6 @@ def _load(
         trivial_words="for always answering the most frequent digit",
         notes=notes,
     )
-
-
-def _as_tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
 def _batch(images: Tensor, target: Tensor) -> Batch:

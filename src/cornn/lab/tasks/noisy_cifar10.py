@@ -14,7 +14,6 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,8 +22,8 @@ from cornn._checked import Natural, NotNegative
 from cornn._random import generator
 from cornn.lab.data import cifar10, find_folder
 from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
-from cornn.lab.tasks.scores import accuracy, most_frequent
-from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
+from cornn.lab.tasks.scores import accuracy, as_tensors, most_frequent
+from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, check_held_out, hold_out
 
 ROWS, FEATURES, STEPS = 32, 96, 1000
 NOISE = STEPS - ROWS
@@ -75,7 +74,7 @@ class NoisyCIFAR10(TaskOptions):
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
         descriptions = changes_in_words(**changes)
         data_folder = find_folder(data)
-        images, labels = _tensors(*cifar10.read(data_folder, "train"))
+        images, labels = as_tensors(*cifar10.read(data_folder, "train"))
         training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))
         block = torch.randn(NOISE, 1, FEATURES, generator=generator(seed, "noisy-cifar10", "noise"))
         middle = {"fixed-normal": block.mean((0, 1)), "fresh-normal": 0.0, "fresh-uniform": 0.5}[self.noise]
@@ -101,13 +100,12 @@ class NoisyCIFAR10(TaskOptions):
                     make = functools.partial(_make_augmented, changes, make)
                 return Split(len(images), make, rows, shared, draws=bool(descriptions) or self.noise != "fixed-normal")
             if self.noise == "fixed-normal":
-                return Split(len(images), _make_fixed_normal, rows, shared)
+                return Split(len(images), MAKERS[self.noise], rows, shared)
             # The noise is computed from one key per image: stored, it would take gigabytes.
             keys = torch.randint(
                 -(2**63), 2**63 - 1, (len(images),), generator=generator(0, "noisy-cifar10", "noise", name)
             )
-            make = _make_keyed_normal if self.noise == "fresh-normal" else _make_keyed_uniform
-            return Split(len(images), make, {**rows, "key": keys}, shared)
+            return Split(len(images), KEYED[self.noise], {**rows, "key": keys}, shared)
 
         return Task(
             name="noisy-cifar10",
@@ -117,7 +115,7 @@ class NoisyCIFAR10(TaskOptions):
             input_mean=tuple(((ROWS * image_mean + NOISE * middle) / STEPS).tolist()),
             training=split("training", training_images, labels[training]),
             validation=split("validation", images[validation], labels[validation]),
-            test=lambda: split("test", *_tensors(*cifar10.read(data_folder, "test"))),
+            test=lambda: split("test", *as_tensors(*cifar10.read(data_folder, "test"))),
             loss=torch.nn.functional.cross_entropy,
             score=accuracy,
             metric="accuracy",
@@ -126,10 +124,6 @@ class NoisyCIFAR10(TaskOptions):
             trivial_words="for always answering the same class",
             notes=(f"noise: {WORDS[self.noise]}", *pixels, *descriptions),
         )
-
-
-def _tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
 def _measure_scale(images: Tensor) -> dict[str, Tensor]:
@@ -168,27 +162,16 @@ def _join_noise(rows: Mapping[str, Tensor], shared: Mapping[str, Tensor], noise:
     return Batch(torch.cat((image, noise.expand(-1, image.shape[1], -1))), rows["target"])
 
 
-def _make_fixed_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _join_noise(rows, shared, shared["noise"])
-
-
-def _make_fresh_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+def _make_fresh(
+    draw: Callable[..., Tensor], rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
     image = rows["image"]
-    return _join_noise(rows, shared, torch.randn(NOISE, len(image), FEATURES, generator=random, device=image.device))
-
-
-def _make_fresh_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    image = rows["image"]
-    return _join_noise(rows, shared, torch.rand(NOISE, len(image), FEATURES, generator=random, device=image.device))
-
-
-MAKERS = {"fixed-normal": _make_fixed_normal, "fresh-normal": _make_fresh_normal, "fresh-uniform": _make_fresh_uniform}
-"""Noise -> function that makes a training batch."""
+    return _join_noise(rows, shared, draw(NOISE, len(image), FEATURES, generator=random, device=image.device))
 
 
 def _make_augmented(
     changes: Mapping[str, Any],
-    make: Callable[..., Batch],
+    make: Make,
     rows: dict[str, Tensor],
     shared: Mapping[str, Tensor],
     random: torch.Generator,
@@ -197,12 +180,19 @@ def _make_augmented(
     return make({**rows, "image": augment_images(image, random, **changes).flatten(2)}, shared, random)
 
 
-def _make_keyed_normal(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _join_noise(rows, shared, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2))
-
-
-def _make_keyed_uniform(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-    return _join_noise(rows, shared, uniform_of(rows["key"]))
+MAKERS: dict[str, Make] = {
+    "fixed-normal": lambda rows, shared, random: _join_noise(rows, shared, shared["noise"]),
+    "fresh-normal": functools.partial(_make_fresh, torch.randn),
+    "fresh-uniform": functools.partial(_make_fresh, torch.rand),
+}
+"""Noise -> function that makes a training batch."""
+KEYED: dict[str, Make] = {
+    "fresh-normal": lambda rows, shared, random: _join_noise(
+        rows, shared, torch.erfinv(2 * uniform_of(rows["key"]) - 1) * sqrt(2)
+    ),
+    "fresh-uniform": lambda rows, shared, random: _join_noise(rows, shared, uniform_of(rows["key"])),
+}
+"""Noise -> function that makes a batch whose noise depends on the key of each image only."""
 
 
 def uniform_of(keys: Tensor) -> Tensor:

@@ -1,7 +1,13 @@
-"""Losses and scores of several tasks."""
+"""Labels, losses and scores of several tasks."""
 
+import numpy as np
 import torch
 from torch import Tensor
+
+
+def as_tensors(images: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Return images, and labels as indices of classes."""
+    return torch.from_numpy(images), torch.from_numpy(labels).long()
 
 
 def accuracy(prediction: Tensor, target: Tensor) -> Tensor:

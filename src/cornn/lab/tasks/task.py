@@ -3,20 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Checked
-
-
-class Batch(NamedTuple):
-    input: Tensor  # (time, batch, features); for a task of words their numbers, (time, batch)
-    target: Tensor  # targets of the loss
-    lengths: Tensor | None = None  # (batch), steps of each sequence; None: all of them
-
+from cornn.export.load import Batch
 
 Make = Callable[[dict[str, Tensor], Mapping[str, Tensor], torch.Generator], Batch]
 """(rows of the chosen sequences, shared tensors, generator) -> Batch."""

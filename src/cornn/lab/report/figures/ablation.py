@@ -26,8 +26,7 @@ def ablation(tests: Mapping[tuple[float, float], list[float]]) -> Any:
         panel.text(**at, s=f"{mean:.1f}", ha="center", va="center", color="white" if mean < middle else "black")
     panel.set_xticks(range(len(epsilons)), [f"{value:g}" for value in epsilons])
     panel.set_yticks(range(len(gammas)), [f"{value:g}" for value in gammas])
-    panel.set_xlabel("epsilon")
-    panel.set_ylabel("gamma")
+    panel.set(xlabel="epsilon", ylabel="gamma")
     panel.grid(visible=False)
     figure.colorbar(image, ax=panel, label="test accuracy, %")
     return figure

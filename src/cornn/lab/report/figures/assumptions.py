@@ -57,8 +57,7 @@ def assumptions(paths: Sequence[Path]) -> Any:
     words = {"ha": "right", "va": "top", "fontsize": 8, "color": COLOURS[6]}
     left.text(0.99, 0.96, "hypothesis holds below this line", transform=left.get_yaxis_transform(), **words)
     for panel in (left, right):
-        panel.set_yscale("log")
-        panel.set_xscale("log")
+        panel.set(yscale="log", xscale="log")
         panel.xaxis.set_major_formatter("{x:,.0f}")
         panel.yaxis.set_major_formatter("{x:g}")
         panel.yaxis.set_minor_formatter(_label_sparsely)

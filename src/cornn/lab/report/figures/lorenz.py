@@ -21,8 +21,7 @@ def lorenz96() -> Any:
         panel.plot(path[:, 0], path[:, 1], color=COLOURS[column], linewidth=0.9)
         panel.plot(*path[0, :2], "o", color=COLOURS[6], markersize=5, label="start")
         panel.plot(*path[-1, :2], "s", color=COLOURS[6], markersize=5, label="t = 20")
-        panel.set_xlabel("x₁")
-        panel.set_ylabel("x₂")
+        panel.set(xlabel="x₁", ylabel="x₂")
         set_panel_title(panel, "ab"[column], f"F = {force:g}: {behaviour}")
         panel.legend(loc="upper right" if column == 0 else "upper left")
     add_note(

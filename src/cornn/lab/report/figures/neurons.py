@@ -105,8 +105,7 @@ def illustration() -> Any:
     for row, (input, name) in enumerate(((cosine, "u(t) = cos 4t"), (steps, "u(t) piecewise constant"))):
         left, right = axes[row]
         left.plot(times[::2], input(times[::2]), color=COLOURS[6])
-        left.set_ylim(-1.3, 1.3)
-        left.set_ylabel("input u")
+        left.set(ylim=(-1.3, 1.3), ylabel="input u")
         set_panel_title(left, "ab"[row], name)
         _states(right, times, {key: (oscillator, input, 0) for key, oscillator in NEURONS.items()})
         right.set_ylim(-3.3, 3.3)
