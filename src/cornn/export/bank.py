@@ -11,19 +11,9 @@ SPREAD = 0.5
 """Standard deviation of the logarithm of drawn times; every tenth is 0, and the first is unknown."""
 
 
-def draw_sequences(inputs: BankInputs, count: int, steps: int, seed: int = 0) -> list[SequenceData]:
-    """Draw sequences with the scale of the training data, at uneven times if the model has times.
-
-    Args:
-        inputs: Preprocessing of the bank.
-        count: Number of sequences.
-        steps: Number of steps.
-        seed: Random seed.
-
-    Returns:
-        The sequences, exact in float32.
-    """
-    random = np.random.default_rng(seed)
+def draw_sequences(inputs: BankInputs, count: int, steps: int) -> list[SequenceData]:
+    """Draw sequences with the scale of the training data, exact in float32, at uneven times if the model has times."""
+    random = np.random.default_rng(0)
     values = (random.normal(size=(count, steps, inputs.features)) * inputs.scale + inputs.mean).astype(np.float32)
     if inputs.unit is None:
         return [SequenceData(sequence.astype(np.float64), None) for sequence in values]

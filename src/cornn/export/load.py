@@ -69,13 +69,13 @@ class TrainedModel:
     task: TaskData | None = None
     estimator: Any = None
 
-    def sequences(self, count: int, seed: int = 0) -> Tensor | None:
+    def sequences(self, count: int) -> Tensor | None:
         """Return validation sequences, (time, batch, features) or words (time, batch); None without a task."""
         if self.task is None:
             return None
-        part = self.task.validation
-        rows = torch.arange(min(part.size, count) if part.size else count)
-        return part.batch(rows, generator(seed, "export")).input
+        split = self.task.validation
+        rows = torch.arange(min(split.size, count) if split.size else count)
+        return split.batch(rows, generator(0, "export")).input
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,7 @@ from cornn.theory._diagnose import SEQUENCES
 
 
 def subject_from_run(path: Path, index: int = 0) -> Subject:
-    """Select a trained layer of a run, with validation sequences as input.
-
-    Args:
-        path: A finished run folder.
-        index: Index of the layer, from 0.
-
-    Returns:
-        The subject, to pass to `cornn.theory.diagnose`.
-    """
+    """Select a trained layer of a finished run, counted from 0, with validation sequences as input."""
     run = open_run(path)
     config = read_run_config(run)
     task = training.load(config)
@@ -43,17 +35,9 @@ def subject_from_task(
     options: Mapping[str, Any] | None = None,
     index: int = 0,
 ) -> Subject:
-    """Select an untrained layer of a task's recipe, with validation sequences as input.
+    """Select an untrained layer of a task's recipe, counted from 0, with validation sequences as input.
 
-    Args:
-        name: Name of the task.
-        recipe: Name of the recipe. Default: the task's own.
-        seed: Seed of weights and sequences.
-        options: Options of the task, such as {"length": 500}.
-        index: Index of the layer, from 0.
-
-    Returns:
-        The subject, to pass to `cornn.theory.diagnose`.
+    `options` are those of the task, such as {"length": 500}.
     """
     config = resolve(name, recipe, seed=seed, **(options or {}))
     task = training.load(config)

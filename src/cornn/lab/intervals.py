@@ -39,12 +39,7 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
 
 
 def shown_interval(values: Sequence[float], better: str) -> Interval | None:
-    """Return `mean_interval`, truncated to the values that the metric can take; only for display.
-
-    Args:
-        values: Our results.
-        better: "higher" for accuracies in percent, "lower" for errors.
-    """
+    """Return `mean_interval`, truncated to the values that the metric can take; only for display."""
     interval = mean_interval(values)
     if interval is None:
         return None
@@ -62,14 +57,7 @@ def describe(values: Sequence[float], better: str, number: Callable[[float], str
 def difference(values: Sequence[float], mean: float, deviation: float | None, count: int) -> Interval | None:
     """Return the 95 % interval of our mean minus the mean of `count` other runs, by Welch's method.
 
-    Args:
-        values: Our results.
-        mean: The other mean.
-        deviation: Standard deviation of the other runs; None: the other number counts as exact.
-        count: Number of the other runs.
-
-    Returns:
-        The interval; None if we have a single value.
+    Without their deviation, their mean counts as exact. The interval is None if we have a single value.
     """
     if len(values) < 2:
         return None

@@ -10,14 +10,7 @@ from cornn.lab.config import read_run_config
 
 
 def load_trained(path: Path) -> TrainedModel | TrainedBank:
-    """Load a trained model as `cornn.export.load_model` does; that of a run with its task and the data of the task.
-
-    Args:
-        path: A folder of `cornn train` or `cornn fit`, or a file that an estimator's `save` wrote.
-
-    Returns:
-        The trained model, or the trained bank.
-    """
+    """Load a trained model as `cornn.export.load_model` does; that of a run with its task and the data of the task."""
     trained = load_model(path)
     if isinstance(trained, TrainedBank) or trained.estimator is not None:
         return trained

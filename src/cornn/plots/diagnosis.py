@@ -30,15 +30,7 @@ TEN = math.log(10)
 
 @styled
 def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
-    """Draw the energy along the sequence, gradients by lag, and products of Jacobians, with the proven bounds.
-
-    Args:
-        network: The network.
-        trajectory: A trajectory of this network.
-
-    Returns:
-        A matplotlib figure with three panels.
-    """
+    """Draw the energy along a trajectory, gradients by lag, and products of Jacobians, with the proven bounds."""
     figure, axes = canvas(1, 3, size=(13.0, 4.6))
     first, second, third = axes[0]
     largest = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
@@ -63,12 +55,7 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
 
 
 def plot_gradients_by_lag(axes: Any, cases: Mapping[str, tuple[Network, Trajectory]]) -> None:
-    """Plot |dE_n/dX_k| / |dE_n/dX_n| against the lag n - k, where n is the last step, on a logarithmic scale.
-
-    Args:
-        axes: The axes to draw on.
-        cases: Label -> network and trajectory.
-    """
+    """Plot |dE_n/dX_k| / |dE_n/dX_n| against the lag n - k, where n is the last step, on a logarithmic scale."""
     lowest = highest = 0.0
     for number, (name, (network, trajectory)) in enumerate(cases.items()):
         logs = measure.gradient_decay(network, trajectory).mean(1).flip(0)
@@ -91,11 +78,6 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
 
     All bounds are converted to the Euclidean norm. It is at most sqrt(2 m) times the max norm, and at most the square
     root of the ratio of the largest to the smallest energy weight times the energy norm.
-
-    Args:
-        axes: The axes to draw on.
-        network: The network.
-        trajectory: A trajectory of this network.
     """
     steps = len(trajectory)
     lags, logs = measure.product_norms(network, trajectory, norm="euclid", every=max(1, steps // 100))
@@ -124,17 +106,7 @@ def plot_products(axes: Any, network: Network, trajectory: Trajectory) -> None:
 
 
 def render_page(diagnosis: Diagnosis) -> str:
-    """Render a diagnosis as one self-contained HTML page.
-
-    Args:
-        diagnosis: The result of `cornn.theory.diagnose`.
-
-    Returns:
-        The HTML.
-
-    Raises:
-        ImportError: If Jinja2 or matplotlib is missing.
-    """
+    """Render a diagnosis as one self-contained HTML page."""
     pages.check_packages("the page")
     figure = data_uri(draw_diagnosis(diagnosis.subject.network, diagnosis.trajectory))
     template = Path(__file__).parent / "check.html.jinja"

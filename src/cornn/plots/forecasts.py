@@ -97,9 +97,6 @@ def draw_errors_ahead(ahead: Mapping[str, Sequence[float]], coverage: Sequence[f
     Args:
         ahead: Method -> root mean square error of each step ahead.
         coverage: Share of the values in the interval of level 0.9, for each step ahead, or None.
-
-    Returns:
-        The figure.
     """
     figure, axes = canvas(1, 1 if coverage is None else 2, size=(6.8, 3.2))
     first = axes[0, 0]

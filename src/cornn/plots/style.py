@@ -73,17 +73,7 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
 
 
 def canvas(rows: int = 1, columns: int = 1, *, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """Create a figure without a window system.
-
-    Args:
-        rows: Rows of panels.
-        columns: Columns of panels.
-        size: Width and height in inches.
-        **options: Further arguments of `Figure.subplots`.
-
-    Returns:
-        The figure and its axes, (rows, columns).
-    """
+    """Return a figure without a window system and its axes, (rows, columns); `size`: width and height in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")

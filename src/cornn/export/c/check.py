@@ -48,10 +48,10 @@ def check(
     data: Any,
     target: Any = None,
 ) -> Comparison:
-    """Compile and run the code of a folder, with and without sanitizers; raise if it deviates from PyTorch.
+    """Compile and run model.h and model.c of a folder, with and without sanitizers; raise if they deviate from PyTorch.
 
     Args:
-        folder: The folder with model.h and model.c.
+        folder: The folder.
         trained: The model in PyTorch.
         model: Its arrays.
         weights: "float32" or "int8".
@@ -59,9 +59,6 @@ def check(
         largest_loss: Maximum of `Comparison.loss`, with int8 weights.
         data: Sequences to compare on, for a model without a task.
         target: Labels or numbers of `data`: the loss is then measured by them, not by agreement with PyTorch.
-
-    Returns:
-        The comparison.
     """
     steps = trained.task.length if trained.task is not None else STEPS
     cost = steps * model.multiplications["weights"]

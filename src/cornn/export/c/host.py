@@ -38,15 +38,9 @@ def compile_program(folder: Path, program: Path, *, sanitized: bool) -> None:
 
 
 def run_program(program: Path, sequences: list[NDArray], outputs: int) -> NDArray[np.float32]:
-    """Run a program on sequences.
+    """Return the outputs of a program, one sequence after another, (rows, outputs).
 
-    Args:
-        program: The compiled program.
-        sequences: Each (time, inputs) float32, or words (time,) uint32.
-        outputs: Number of outputs of the model.
-
-    Returns:
-        The outputs, one sequence after another, (rows, outputs).
+    Each sequence is (time, inputs) float32, or words (time,) uint32.
     """
     samples = b"".join(np.int32(len(sequence)).tobytes() + sequence.tobytes() for sequence in sequences)
     # A preloaded library would precede the sanitizer's.

@@ -118,14 +118,9 @@ def output_scaling(trained: TrainedModel) -> tuple[Array, Array]:
 
 
 def simulate_states(model: ModelIR, input: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Simulate the model in float64.
+    """Return y and z of each layer after every step, each (time, batch, hidden), in float64.
 
-    Args:
-        model: The model.
-        input: Already scaled or embedded, (time, batch, inputs).
-
-    Returns:
-        y and z of each layer after every step, each (time, batch, hidden).
+    The input, (time, batch, inputs), is already scaled or embedded.
     """
     states = []
     features = input.double()

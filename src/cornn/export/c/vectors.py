@@ -61,9 +61,6 @@ def make_vectors(trained: TrainedModel, count: int, data: Any = None, target: An
         count: Maximum number of sequences.
         data: For an estimator any input of `predict`; for a bare model a tensor (time, batch, inputs).
         target: Labels or numbers of the sequences of an estimator's `data`, to measure by; else by PyTorch's answers.
-
-    Returns:
-        The vectors.
     """
     if trained.task is not None:
         return _make_task_vectors(trained, trained.task, count)

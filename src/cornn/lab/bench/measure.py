@@ -142,15 +142,8 @@ def turns(
     say: Callable[[str], None] = lambda text: None,
     share: float = 1.0,
 ) -> dict[str, list[float]]:
-    """Measure calls in turns after a warm-up; return the seconds of each call that counts.
-
-    Args:
-        calls: Name -> call.
-        device: "cpu" or "cuda".
-        repeats: Number of turns per call.
-        say: Called with what is being measured.
-        share: Length of a turn, relative to the usual one.
-    """
+    """Measure calls in turns after a warm-up; return the seconds of each call that counts. `share`: length of a turn,
+    relative to the usual one."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(WARM_UP[device]):
         for name, call in calls.items():

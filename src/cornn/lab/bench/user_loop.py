@@ -78,14 +78,7 @@ def measure_loops(
     device: str = "cuda",
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[list[LoopMeasurement], dict[str, str]]:
-    """Measure every contender in every mode, in turns.
-
-    Args:
-        case: Sizes.
-        modes: Some of `MODES`; on a CPU nothing is captured.
-        repeats: Number of turns.
-        device: "cpu" or "cuda".
-        say: Called with what is being measured.
+    """Measure every contender in every mode, in turns; on a CPU the only mode is "launched".
 
     Returns:
         The figures, and name -> why a contender was left out of a mode.

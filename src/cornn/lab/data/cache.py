@@ -28,12 +28,7 @@ Arrays = dict[str, np.ndarray]
 def read_cached(folder: Path, name: str, files: Sequence[Path], build: Callable[[], Arrays], about: str = "") -> Arrays:
     """Return what `build()` makes of `files`, from the cache under `folder` if possible.
 
-    Args:
-        folder: The data folder.
-        name: Name of the cache. A new cache replaces an older one of the same name.
-        files: The source files.
-        build: Parses the files.
-        about: What the arrays depend on in addition to the files.
+    A new cache replaces an older one of the same name. `about` is what the arrays depend on in addition to the files.
     """
     cache_folder = folder / CACHE
     path = cache_folder / f"{name}-{_key(cache_folder, name, files, about)}.npz"

@@ -183,11 +183,8 @@ def state(name: str, folder: Path) -> State:
 def get(name: str, folder: Path, watch: Callable[[str], Watch], tell: Callable[[str], None]) -> State:
     """Download, verify and unpack a data set. Files that already exist are not downloaded again.
 
-    Args:
-        name: Name of the data set.
-        folder: The data folder.
-        watch: Returns a progress callback for the download of a file.
-        tell: Called with a sentence for each other action.
+    `watch` returns a progress callback for the download of a file; `tell` is called with a sentence for each other
+    action.
     """
     try:
         _get(name, folder, watch, tell)

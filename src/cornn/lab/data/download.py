@@ -18,15 +18,9 @@ CHUNK = 1 << 18
 
 
 def fetch(urls: Sequence[str], path: Path, checksum: str, watch: Watch = lambda done, total: None) -> None:
-    """Download a file from the first URL that works.
+    """Download a file from the first URL that works; its checksum is "md5:…" or "sha256:…".
 
     The data received is in `path` + ".part". After an interruption, the next call requests only the rest.
-
-    Args:
-        urls: URLs with the same content.
-        path: The file to write.
-        checksum: "md5:…" or "sha256:…".
-        watch: Called with the progress.
     """
     part = path.with_name(f"{path.name}.part")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,19 +14,10 @@ from typing import IO
 
 
 def unpack(archive: Path, folder: Path, pattern: str, inner_archive: str | None = None) -> int:
-    """Unpack the files of a zip or tar archive to `folder`.
+    """Unpack the files of a zip or tar archive whose full names match a regular expression, and return their number.
 
-    Files are unpacked to a temporary folder and moved once all are complete. A name that points outside the folder is
-    an error.
-
-    Args:
-        archive: The archive.
-        folder: The folder to unpack to.
-        pattern: Regular expression for the full names of the files to unpack.
-        inner_archive: Name of an archive within the archive, to unpack instead.
-
-    Returns:
-        The number of files.
+    With `inner_archive`, the archive of this name within the archive is unpacked instead. Files are unpacked to a
+    temporary folder and moved once all are complete. A name that points outside the folder is an error.
     """
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".unpack-"))

@@ -213,12 +213,9 @@ CONTESTS = {
 
 
 def select_contests(contests: Sequence[str], models: Sequence[str] = (), **changes: int | None) -> list[Contest]:
-    """Return the contests with the given names ("all" for all), restricted to the given models, if any.
+    """Return the contests with the given names ("all" for all), restricted to the given entrants, if any.
 
-    Args:
-        contests: Names of contests.
-        models: Names of entrants.
-        changes: Numbers of trials and of seeds, and lengths of a trial and of a run, unless None.
+    `changes` are numbers of trials and of seeds, and lengths of a trial and of a run, unless None.
     """
     for names, choices, what in ((contests, ("all", *CONTESTS), "contest"), (models, tuple(ENTRANTS), "model")):
         for name in names:
@@ -272,16 +269,10 @@ def check_trials(statuses: Iterable[Status]) -> None:
 
 
 def write_record(contest: Contest, statuses: Mapping[str, Status], results: Path, workers: int = 1) -> Path | None:
-    """Write the record of a contest.
+    """Write the record of a contest from the statuses of its entrants' experiments.
 
     Models keep their rows if they are not in `statuses`, or if the rows have more trials or runs than the statuses,
-    such as those of a new database.
-
-    Args:
-        contest: The contest.
-        statuses: Entrant -> status of its experiment.
-        results: Folder of the records.
-        workers: Number of processes on this machine.
+    such as those of a new database. `workers` is the number of processes on this machine.
     """
     check_record(contest, results)
     path = _path(contest, results)

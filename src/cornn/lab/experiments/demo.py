@@ -103,17 +103,10 @@ def train(
     device: torch.device | str = "cpu",
     patience: int | None = None,
 ) -> Curve:
-    """Train one model from scratch.
+    """Train one model from scratch, with a configuration from `configure`, and return its learning curve.
 
-    Args:
-        config: From `configure`.
-        report: Called with the model's name and each evaluation.
-        stop: Ends the training early once it is set.
-        device: Where to train. The validation sequences and the weights are the same on every device.
-        patience: Evaluations in a row below the goal after which training ends; None trains to the end.
-
-    Returns:
-        The learning curve.
+    Training ends early once `stop` is set, or after `patience` evaluations in a row below the goal. The validation
+    sequences and the initial weights are the same on every device.
     """
     optimising, seed = config.optimiser, config.seed
     steps = config.budget.steps or STEPS
@@ -182,14 +175,10 @@ def race(
     models: Sequence[str] = tuple(RATES),
     report: Report | None = None,
 ) -> list[Curve]:
-    """Train the models at the same time, each on one thread; the same seed gives the same curves.
+    """Train the models at the same time, each on one thread and on the same sequences of `length` steps.
 
-    Args:
-        length: Steps of a sequence.
-        steps: Training steps of each model. One that stays below the goal for `PATIENCE` evaluations ends earlier.
-        seed: Seed of the weights and of the sequences. All models see the same sequences.
-        models: Names of models.
-        report: Called with a model's name and each of its evaluations, from that model's thread.
+    The same seed gives the same curves. A model that stays below the goal for `PATIENCE` evaluations ends earlier.
+    `report` is called from each model's own thread.
     """
     configs = [configure(model, length=length, steps=steps, seed=seed) for model in models]
     load(configs[0])  # an invalid length is an error here, before any thread starts

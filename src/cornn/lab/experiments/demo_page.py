@@ -37,11 +37,7 @@ def draw_demo(curves: Sequence[Curve]) -> Any:
 
 
 def render_page(curves: Sequence[Curve], *, length: int, seed: int) -> str:
-    """Return the HTML page of a demo.
-
-    Raises:
-        ImportError: If Jinja2 or matplotlib is missing.
-    """
+    """Return the HTML page of a demo."""
     pages.check_packages("the demo's page")
     return pages.render(
         Path(__file__).parents[1] / "report" / "demo.html.jinja",

@@ -136,12 +136,7 @@ class Queue:
         return [self.trials] if self.runs is None else [self.trials, self.runs]
 
     def take(self, do: Callable[[Any, Work], float], caught: tuple[type[Exception], ...]) -> bool:
-        """Do the next piece of work that is not taken, from the first study that has any.
-
-        Args:
-            do: Function (Optuna's trial, work) -> value.
-            caught: Exceptions that end the work but not the worker.
-        """
+        """Do the next piece of work that is not taken; `caught`: exceptions that end the work but not the worker."""
         for study in self._studies:
             if any(entry.state == TrialState.WAITING for entry in study.get_trials(deepcopy=False)):
                 settings = _as_json(self.status().chosen)

@@ -130,13 +130,7 @@ TARGETS: dict[str, Callable[[], list[Experiment]]] = {
 
 
 def plan(targets: Sequence[str], seeds: int | None = None, **place: str) -> list[Experiment]:
-    """Return the experiments of the given targets, without duplicates.
-
-    Args:
-        targets: Names of targets, or "all".
-        seeds: Number of seeds; by default each experiment's own.
-        place: Device and data of the runs.
-    """
+    """Return the experiments of the given targets, or of "all", without duplicates; with another number of seeds."""
     for target in targets:
         choose("target", target, ("all", *TARGETS))
     if seeds is not None and seeds < 1:
@@ -194,15 +188,8 @@ def record_runs(
     results: Path,
     about: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write the records of runs, also of those that failed, and return their files.
-
-    Args:
-        experiment: The experiment, which has no space.
-        runs: The runs that ended.
-        failures: {seed: reason} of the others.
-        results: Folder of the records.
-        about: Additional fields of the results.
-    """
+    """Write the records of runs, also of failed ones, {seed: reason}, and return their files. `about`: additional
+    fields of the results."""
     contents = [records.record(run) for run in runs]
     origin = {"machine": machine(), "device": device_for(experiment.base.place.device), **source()}
     for seed, reason in failures.items():

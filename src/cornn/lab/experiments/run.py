@@ -66,7 +66,7 @@ def run_experiments(
         statuses = worker.run()
         for other in processes:
             other.join()
-        return worker.read() if processes else statuses
+        return read_status(experiments, storage) if processes else statuses
     finally:
         for other in processes:
             if other.is_alive():

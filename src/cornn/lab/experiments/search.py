@@ -36,14 +36,9 @@ def ranges(base: Train) -> dict[str, tuple[float, float]]:
 def make_search(
     base: Train, trials: int, *, name: str | None = None, given: Collection[str] = (), prune: bool = False
 ) -> Experiment:
-    """Return a random search around a configuration.
+    """Return a random search around a configuration. Settings that the user gave are not searched.
 
-    Args:
-        base: The configuration of all settings that are not searched.
-        trials: Number of trials.
-        name: Name of the experiment; by default task, model and number of neurons.
-        given: Settings that are not searched, because the user gave them.
-        prune: Whether to stop trials that are worse than the median of the others.
+    The default name consists of task, model and number of neurons.
     """
     space = {setting: Between(*ends) for setting, ends in ranges(base).items() if setting not in given}
     name = name or f"{base.task.name}-{base.model.name}-{base.model.hidden_size}"

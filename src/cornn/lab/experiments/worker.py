@@ -75,10 +75,6 @@ class Worker:
         self.experiments, self.storage, self.folder = list(experiments), storage, folder
         self.follow, self.finish, self.ends, self.expected = follow, finish, ends, expected
 
-    def read(self) -> list[Status]:
-        """Return the status of the experiments."""
-        return read_status(self.experiments, self.storage)
-
     def run(self) -> list[Status]:
         """Work until all experiments are done, or until the time is over, and return their status."""
         with _open(self.storage) as storage:

@@ -44,15 +44,7 @@ DIFFERENCES = {
 
 
 def page(results: records.Results, missing_runs: Sequence[tuple[str, str, int]]) -> str:
-    """Render the report as HTML that loads nothing from the network.
-
-    Args:
-        results: The folders of records and of runs.
-        missing_runs: Missing runs: task, name of the run, number of missing seeds.
-
-    Returns:
-        The page.
-    """
+    """Render the report as HTML that loads nothing from the network; missing runs: task, name, number of seeds."""
     pages.check_packages("the report")
     folders = records.list_folders(results)
     if not any(is_saved(folder) or any(folder.glob("*/*.json")) for folder in folders):

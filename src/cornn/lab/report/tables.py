@@ -140,11 +140,7 @@ def longest_runs(results: records.Results, task: str, recipe: str, **options: ob
 def ablation_grids(groups: Sequence[RunGroup]) -> dict[int, dict[tuple[float, float], list[float]]]:
     """Return the grids of runs of a task, with the paper's number of neurons, that differ in gamma and epsilon only.
 
-    Args:
-        groups: The runs of the task.
-
-    Returns:
-        Number of epochs -> (gamma, epsilon) -> test results, for all numbers of epochs with several values of each.
+    A grid is number of epochs -> (gamma, epsilon) -> test results, with several values of gamma and of epsilon.
     """
     allowed = {"gamma", "epsilon", "epochs", "drop_after"}
     grids: dict[int, dict[tuple[float, float], list[float]]] = {}

@@ -60,16 +60,10 @@ def shift_images(images: Tensor, limit: int, random: torch.Generator) -> Tensor:
 
 
 def warp_images(images: Tensor, limit: float, random: torch.Generator) -> Tensor:
-    """Rotate, scale and shear each image of (batch, rows, channels, columns) about its centre, padded with 0.
+    """Rotate, scale and shear each image of (batch, rows, channels, columns) about its centre, as floats padded with 0.
 
-    Args:
-        images: The images.
-        limit: Maximum difference of each entry of the linear map from the identity's. A pixel at the edge moves by up
-            to that fraction of half the image in each direction.
-        random: The generator.
-
-    Returns:
-        Images as floats.
+    The entries of the linear map differ by at most `limit` from the identity's: a pixel at the edge moves by up to that
+    fraction of half the image in each direction.
     """
     matrix = 2 * torch.rand(len(images), 2, 2, generator=random, device=images.device) - 1
     matrix = matrix * limit + torch.eye(2, device=images.device)
@@ -109,12 +103,9 @@ def add_noise(signals: Tensor, deviation: float, random: torch.Generator) -> Ten
 
 
 def rotate_axes(signals: Tensor, degrees: float, random: torch.Generator) -> Tensor:
-    """Rotate the x, y and z axes of each window of (batch, steps, sensors, 3), all sensors alike.
+    """Rotate the x, y and z axes of each window of (batch, steps, sensors, 3), in its units, all sensors alike.
 
-    Args:
-        signals: The signals in their units, with the same axes for every sensor.
-        degrees: Standard deviation of the angle about each axis, for small angles.
-        random: The generator.
+    For small angles, `degrees` is the standard deviation of the angle about each axis.
     """
     half = torch.randn(3, len(signals), generator=random, device=signals.device) * (math.radians(degrees) / 2)
     x, y, z = half  # of the quaternion 1 + ix + jy + kz, which is not normalised

@@ -90,12 +90,7 @@ class TaskOptions(Checked):
     """Whether the inputs are words, whose vectors are trained."""
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        """Return the task with its data.
-
-        Args:
-            seed: The seed of the run, from which splits are drawn.
-            data: The data folder. Default: CORNN_DATA, or data/.
-        """
+        """Return the task with its data, by default from CORNN_DATA or data/; splits are drawn from the seed."""
         raise NotImplementedError
 
 

@@ -52,14 +52,9 @@ def batch_dimension(task: Task) -> int:
 
 
 def share_of_batch(batch: Batch, dimension: int, count: int, rank: int, world: int) -> tuple[Batch, tuple[int, int]]:
-    """Return the sequences of one process, and how many sequences count in them and in the whole batch.
+    """Return the sequences of process `rank` of `world`, and how many sequences count in them and in the whole batch.
 
-    Args:
-        batch: The whole batch.
-        dimension: The batch dimension of the targets.
-        count: Number of sequences of the batch that count; the others are padding.
-        rank: Number of the process.
-        world: Number of processes.
+    The first `count` sequences of the batch count; the others are padding. `dimension` is that of the targets.
     """
     if world == 1:
         return batch, (count, count)

@@ -25,17 +25,7 @@ def silent(progress: Progress) -> None:
 
 
 def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce | None = None) -> Run:
-    """Train a model and write a run folder.
-
-    Args:
-        config: The configuration.
-        out: The run folder.
-        watch: Called with the progress after every step.
-        introduce: Called with the task and the model before training.
-
-    Returns:
-        The finished run.
-    """
+    """Train a model and write a run folder. `introduce` is called with the task and the model before training."""
     fabric = connect(config)
     out = fabric.broadcast(out)
     state = prepare(config, fabric)
@@ -60,10 +50,7 @@ class Validated:
 def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> Validated:
     """Train and evaluate on the validation split only. The test split is not read and nothing is written.
 
-    Args:
-        config: The configuration.
-        task: The task of the configuration, if it is already loaded.
-        watch: Called with the progress after every step.
+    The task of the configuration is loaded unless it is given.
     """
     fabric = connect(config)
     state = prepare(config, fabric, task)
@@ -74,12 +61,9 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
 
 
 def resume(path: Path, watch: Watch = silent, device: str | None = None) -> Run:
-    """Resume an interrupted run from its last checkpoint. It ends as if it had not been interrupted.
+    """Resume an interrupted run from its last checkpoint, on `device` in place of that of the configuration.
 
-    Args:
-        path: The run folder.
-        watch: Called with the progress after every step.
-        device: Where to train, in place of the device of the configuration.
+    It ends as if it had not been interrupted.
     """
     run = open_run(path)
     if run.complete:

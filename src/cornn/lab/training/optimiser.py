@@ -40,11 +40,8 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
     """Return the optimiser of models side by side, and its schedule for `fit_loop`.
 
     The parameters are pieces of the models' rows of weights, each with one learning rate. The moments are views of one
-    tensor, so that each run has its row of them.
-
-    Args:
-        models: The models. The first run sets all but the learning rates.
-        fabric: Devices, and the other processes, whose gradients are added up.
+    tensor, so that each run has its row of them. The first run sets all but the learning rates. The gradients of all
+    processes are added up.
     """
     settings = models.states[0].config.optimiser
     first, second = torch.zeros_like(models.weights), torch.zeros_like(models.weights)

@@ -92,10 +92,7 @@ class RunState:
 def prepare(config: Train, fabric: Any, task: Task | None = None) -> RunState:
     """Return a run before its first step: the data on the device, a model with its initial weights.
 
-    Args:
-        config: The configuration.
-        fabric: Lightning Fabric.
-        task: The task of the configuration, if it is already loaded.
+    The task of the configuration is loaded unless it is given.
     """
     # Parsed data is cached: the first process of a machine parses, the others read its cache.
     with fabric.rank_zero_first(local=True):

@@ -47,12 +47,8 @@ class Stopping:
             signal.signal(other, handler)
 
     def find_request(self, step: int, save: bool) -> tuple[int, bool]:
-        """Return the signal that requests a stop, or 0, and whether to save; the same in all processes.
-
-        Args:
-            step: The step.
-            save: Whether a checkpoint of this process is due.
-        """
+        """Return the signal that requests a stop, or 0, and whether to save; the same in all processes. `save`: whether
+        a checkpoint of this process is due."""
         if self.fabric.world_size == 1:
             return self.received, save or self.received > 0
         if step % STEPS_BETWEEN_AGREEMENTS:

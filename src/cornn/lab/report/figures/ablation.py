@@ -9,11 +9,7 @@ from cornn.plots.style import canvas, styled
 
 @styled
 def ablation(tests: Mapping[tuple[float, float], list[float]]) -> Any:
-    """Draw a heat map of the mean test accuracy.
-
-    Args:
-        tests: (gamma, epsilon) -> test accuracies of the runs in percent.
-    """
+    """Draw a heat map of the mean test accuracy; tests: (gamma, epsilon) -> accuracies in percent."""
     gammas, epsilons = (sorted({point[i] for point in tests}) for i in (0, 1))
     means = {point: statistics.fmean(values) for point, values in tests.items()}
     cells = [[means.get((gamma, epsilon), float("nan")) for epsilon in epsilons] for gamma in gammas]

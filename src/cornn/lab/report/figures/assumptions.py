@@ -15,11 +15,7 @@ from cornn.plots.style import COLOURS, STYLES, add_note, canvas, set_panel_title
 
 
 def watched_rows(path: Path) -> tuple[str, list[dict]]:
-    """Read the rows with `theory.watch` numbers from a run folder or a record.
-
-    Returns:
-        A label for the run, and the rows.
-    """
+    """Return a label for a run folder or a record, and its rows with `theory.watch` numbers."""
     if path.is_dir():
         run = open_run(path)
         config, rows = read_run_config(run), run.metrics()

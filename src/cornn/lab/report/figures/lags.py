@@ -19,11 +19,7 @@ PAPER = {"adding": (0.016, 94.5, 9.5), "sMNIST-128": (0.053, 1.7, 4.0), "psMNIST
 
 
 def simulate_untrained_layers(length: int) -> dict[str, tuple[Network, Trajectory]]:
-    """Create untrained layers with the paper's constants and with ours, on input like that of the adding problem.
-
-    Returns:
-        Label -> network and trajectory.
-    """
+    """Return label -> network and trajectory, with the paper's constants and with ours, on input as in adding."""
     input: Tensor = torch.rand(length, 2, 2, generator=generator(0, "lags", "input"))
     input[..., 1] = 0
     layers = {
