@@ -21,7 +21,7 @@ from cornn.estimators.series import SequenceData
 from cornn.estimators.times import LONGEST
 from cornn.export.bank import draw_sequences
 from cornn.export.c import host
-from cornn.export.c.float32 import emit_arithmetic
+from cornn.export.c.float32 import emit_tanh
 from cornn.export.c.source import Constants, number, render, rows
 from cornn.functional import spectrum
 
@@ -37,6 +37,7 @@ STEP = ("keep", "push", "pull", "dt")
 """Constants of a usual step, one per neuron."""
 TRANSITION = ("rate", "other", "yy", "yz", "zy", "zz", "ease", "turn")
 """Constants of a step over any time, one per neuron."""
+AT_LEAST = "static float at_least(float x, float low)\n{\n    return x > low ? x : low;\n}\n\n"
 TIMED = {
     "span": ", float span",
     "timespan": ", float timespan",
@@ -242,15 +243,14 @@ def _render_files(estimator, model: BankModel, scale, offset, sequences, expecte
                 "s->state[v][n]",
             )
         )
+    running = any(view != GAPS and view[0] != "set" for view in inputs.views)
+    # Unused functions are warnings.
+    arithmetic = emit_tanh() + AT_LEAST * running + render("root.c.in", {}) * (running or bank.plain)
     source = render(
         "bank.c.in",
         {**about, **plain, **timed, "views": len(inputs.views), "prior": number(np.float32(PRIOR_STEPS)),
-         "constants": text, "arithmetic": _tanh(), "channels": "\n".join(words)},
+         "constants": text, "arithmetic": arithmetic, "channels": "\n".join(words)},
     )  # fmt: skip
-    for name, end in (("at_least", "static float root_of"), ("root_of", "void model_reset")):
-        if source.count(f"{name}(") == 1:  # its definition: unused functions are warnings
-            start = source.index(f"static float {name}")
-            source = source[:start] + source[source.index(end) :]
     names, answers = "", ""
     if spec.classes:
         labels = [_quote(label) for label in spec.classes]
@@ -290,13 +290,6 @@ def _channel(view: tuple[str, bool]) -> str:
     average = "s->sums[0][i] / total"
     return (
         f"(value - {average}) / root_of(at_least((PRIOR + s->sums[1][i]) / total - {average} * ({average}), {floor}))"
-    )
-
-
-def _tanh() -> str:
-    text = emit_arithmetic()
-    return text[: text.index("/* Add four rows")] + (
-        "static float at_least(float x, float low)\n{\n    return x > low ? x : low;\n}\n\n"
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from cornn.export.c.ir import Array, ModelIR
 from cornn.export.c.source import Constants, number, render
 
-__all__ = ["TANH_MULTIPLICATIONS", "emit_arithmetic", "emit_float32", "pack_rows", "reset_known"]
+__all__ = ["TANH_MULTIPLICATIONS", "emit_arithmetic", "emit_float32", "emit_tanh", "pack_rows", "reset_known"]
 
 # Minimax fit x p(x^2) / q(x^2) on [0, 7.9], relative error 6e-9, found by reweighted least squares.
 TANH_P = (0.999999994, 0.134506887, 0.00357907315, 2.20245968e-05, 1.54298972e-08)
@@ -53,11 +53,16 @@ def emit_float32(model: ModelIR, about: Mapping[str, object]) -> tuple[str, Cons
     return render("float32.c.in", values), constants
 
 
-def emit_arithmetic() -> str:
-    """Return the C functions tanh_of and four_products, which needs a matrix from `pack_rows`."""
+def emit_tanh() -> str:
+    """Return the C function tanh_of."""
     tanh = {f"tanh_p{power}": number(np.float32(value)) for power, value in enumerate(TANH_P)}
     tanh |= {f"tanh_q{power}": number(np.float32(value)) for power, value in enumerate(TANH_Q)}
-    return render("float32_arithmetic.c.in", tanh)
+    return render("tanh.c.in", tanh)
+
+
+def emit_arithmetic() -> str:
+    """Return the C functions tanh_of and four_products, which needs a matrix from `pack_rows`."""
+    return render("float32_arithmetic.c.in", {"tanh": emit_tanh()})
 
 
 def reset_known(model: ModelIR, zero: str) -> str:

@@ -8,7 +8,7 @@ Compare contenders within one mode.
 
 import functools
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -83,36 +83,28 @@ def measure_loops(
     Returns:
         The figures, and name -> why a contender was left out of a mode.
     """
-    forward: dict[tuple[str, str], Pass] = {}
-    both: dict[tuple[str, str], Pass] = {}
+    forward: dict[str, Pass] = {}
+    both: dict[str, Pass] = {}
+    keys: dict[str, tuple[str, str]] = {}
     left_out = {}
     with no_tf32():
-        for key, layer in _entries(case, modes, device):
-            name, mode = key
-            say(f"{name}, {mode}")
-            try:
-                forward[key], both[key] = _in_mode(mode, layer, case, device)
-            except Exception as error:  # any error of a compiler or of cuDNN is a result
-                left_out[f"{name}, {mode}"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-        labels = {f"{name}, {mode}": (name, mode) for name, mode in both}
-        by_label = [{label: calls[key] for label, key in labels.items()} for calls in (forward, both)]
-        forward_times, both_times = (turns(calls, device, repeats, say, SHARE) for calls in by_label)
+        for name, make in CONTENDERS.items():
+            layer = make(case.inputs, case.hidden, device=device)
+            for mode in modes:
+                if mode == "compiled" and not isinstance(layer, CoRNN):
+                    continue  # PyTorch does not compile its own recurrent layers: they would be measured as launched
+                label = f"{name}, {mode}"
+                say(label)
+                try:
+                    forward[label], both[label] = _in_mode(mode, layer, case, device)
+                    keys[label] = name, mode
+                except Exception as error:  # any error of a compiler or of cuDNN is a result
+                    left_out[label] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        forward_times, times = (turns(calls, device, repeats, say, SHARE) for calls in (forward, both))
     figures = [
         LoopMeasurement(
-            *key,
-            statistics.median(both_times[label]),
-            statistics.median(forward_times[label]),
-            len(both_times[label]),
+            *key, statistics.median(times[label]), statistics.median(forward_times[label]), len(times[label])
         )
-        for label, key in labels.items()
+        for label, key in keys.items()
     ]
     return figures, left_out
-
-
-def _entries(case: Case, modes: Sequence[str], device: str) -> Iterator[tuple[tuple[str, str], nn.Module]]:
-    for name, make in CONTENDERS.items():
-        layer = make(case.inputs, case.hidden, device=device)
-        for mode in modes:
-            # PyTorch does not compile its own recurrent layers: they would be measured as launched.
-            if mode != "compiled" or isinstance(layer, CoRNN):
-                yield (name, mode), layer

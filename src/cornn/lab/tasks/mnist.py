@@ -47,7 +47,7 @@ class SequentialMNIST(TaskOptions):
         _check(self)
 
     def load(self, seed: int, data: Path | None = None) -> Task:
-        return _load("smnist", None, self, seed, find_folder(data), ())
+        return _load(self, seed, find_folder(data))
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,7 @@ class PermutedMNIST(TaskOptions):
         order_seed = seed if self.permutation == "own" else self.permutation
         origin = "the authors' permutation" if order_seed == 12008 else "its own permutation"
         note = f"{origin}, torch.randperm({PIXELS}) from seed {order_seed}"
-        order = permutation(order_seed)
-        return _load("psmnist", order, self, seed, find_folder(data), (note,))
+        return _load(self, seed, find_folder(data), permutation(order_seed), (note,))
 
 
 def permutation(seed: int) -> Tensor:
@@ -90,15 +89,14 @@ def _check(options: SequentialMNIST | PermutedMNIST) -> None:
 
 
 def _load(
-    name: str,
-    order: Tensor | None,
     options: SequentialMNIST | PermutedMNIST,
     seed: int,
     where: Path,
-    notes: tuple[str, ...],
+    order: Tensor | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Task:
     images, labels = as_tensors(*mnist.read(where, "train"))
-    training, validation = hold_out(len(images), options.validation, generator(seed, name, "validation"))
+    training, validation = hold_out(len(images), options.validation, generator(seed, options.name, "validation"))
     pixels = images[training]
 
     def make_split(images: Tensor, labels: Tensor) -> Split:
@@ -114,7 +112,7 @@ def _load(
     else:
         split = make_split(pixels, labels[training])
     return Task(
-        name=name,
+        name=options.name,
         inputs=1,
         outputs=10,
         length=PIXELS,
