@@ -59,7 +59,7 @@ def test_killed_a_run_ends_in_the_same_weights(tmp_path, seeds):
 
 
 @pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # PyTorch's, when a capture fails
-@pytest.mark.parametrize("call", [1, 1 + graph.REHEARSALS], ids=["rehearsal", "capture"])
+@pytest.mark.parametrize("call", [1, 1 + graph.WARM_UP_STEPS], ids=["warm-up", "capture"])
 def test_too_little_memory_in_a_captured_step_is_a_sentence_and_the_run_resumes(tmp_path, monkeypatch, call):
     whole = training.fit(CONFIG, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):

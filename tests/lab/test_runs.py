@@ -226,3 +226,13 @@ def test_an_error_of_writing_says_how_to_continue(tmp_path, monkeypatch):
         OSError, match=r"record\.json \(No space left on device\): .*, then run the same command again$"
     ):
         runs.write_json(tmp_path / "record.json", {})
+
+
+def test_an_error_of_runs_that_are_saved_together_names_the_file_of_its_own_run(tmp_path):
+    saved = [runs.create(tmp_path / name, {"seed": 0}) for name in ("a", "b")]
+    for file in saved[1].path.iterdir():
+        file.unlink()
+    saved[1].path.rmdir()
+    with pytest.raises(OSError, match=r"cannot write \S*b.checkpoint\.pt \(No such file or directory\): .*resume"):
+        runs.save_checkpoints([(run, {"step": 1}) for run in saved])
+    assert sorted(path.name for path in saved[0].path.iterdir()) == FOLDER

@@ -110,7 +110,7 @@ def wrap_model(model: Any) -> TrainedModel | TrainedBank:
     if isinstance(model, Estimator) and model.is_fitted():
         if isinstance(model, SequenceEstimator) and model.method_ == "bank":
             return TrainedBank(type(model).__name__, model)
-        model.output_spec()  # says so if the estimator has no network
+        model.output_spec()  # raises an error if the estimator has no network
         return TrainedModel(type(model).__name__, _copy(model.model_), estimator=model)
     raise ValueError(f"cannot export a {type(model).__name__}: pass a SequenceModel or a fitted estimator")
 

@@ -33,7 +33,6 @@ from cornn.lab.model_specs import (
     RivalSpec,
     Spec,
     check_alternatives,
-    make_spec,
     spec_type,
 )
 from cornn.lab.rivals import RIVALS
@@ -230,7 +229,8 @@ def _with_model(config: Train, name: str) -> Train:
     model_before = config.model
     if choose("model", name, MODELS) == model_before.name:
         return config
-    if spec_type(name) is CoRNNSpec:
+    kind: Any = spec_type(name)
+    if kind is CoRNNSpec:
         raise ValueError(
             f"the recipe {config.recipe} is for {model_before.name} and has no constants of coRNN: use another"
         )
@@ -240,7 +240,7 @@ def _with_model(config: Train, name: str) -> Train:
     if "optimiser" in settings:
         settings["name"] = settings.pop("optimiser")
         settings |= _default_betas(config.optimiser, settings["name"])
-    model = make_spec(name, hidden_size=model_before.hidden_size, num_layers=layers)
+    model = kind(name, hidden_size=model_before.hidden_size, num_layers=layers)
     return replace(config, model=model, optimiser=replace(config.optimiser, **settings))
 
 

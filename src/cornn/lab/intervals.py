@@ -25,10 +25,6 @@ class Interval(NamedTuple):
     high: float
 
 
-METRIC_RANGES = {"higher": Interval(0.0, 100.0), "lower": Interval(0.0, math.inf)}
-"""`better` of a metric -> the values it can take: accuracies are in percent, errors have no upper limit."""
-
-
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95 % confidence interval of the mean by Student's t distribution; None for a single value."""
     if len(values) < 2:
@@ -43,8 +39,8 @@ def shown_interval(values: Sequence[float], better: str) -> Interval | None:
     interval = mean_interval(values)
     if interval is None:
         return None
-    lowest, highest = METRIC_RANGES[better]
-    return Interval(max(interval.low, lowest), min(interval.high, highest))
+    highest = 100.0 if better == "higher" else math.inf  # accuracies are in percent, errors have no upper limit
+    return Interval(max(interval.low, 0.0), min(interval.high, highest))
 
 
 def describe(values: Sequence[float], better: str, number: Callable[[float], str]) -> str:

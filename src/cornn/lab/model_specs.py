@@ -169,9 +169,3 @@ def spec_type(name: str) -> type[CoRNNSpec] | type[RivalSpec] | type[TorchSpec]:
     """Return the class of the specification of a model."""
     layer = MODELS[choose("model", name, MODELS)].layer
     return CoRNNSpec if layer is CoRNN else RivalSpec if name in LAYERS else TorchSpec
-
-
-def make_spec(name: str, **settings: Any) -> Spec:
-    """Return the specification of a model other than coRNN."""
-    kind: Any = spec_type(name)
-    return kind(name, **settings)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from cornn._atomic import TEMPORARY, stage_write
+from cornn._atomic import TEMPORARY, stage_write, write_atomically
 from cornn._checksums import compute_checksum, seal_zip
 from cornn._extras import missing_extra
 from cornn._json import read_bytes
@@ -132,7 +132,8 @@ def save_checkpoints(contents: Sequence[tuple[Run, Mapping[str, object]]]) -> No
             # When PyTorch cannot write a file its error has no reason, so it writes to memory.
             memory = io.BytesIO()
             torch.save({**content, "metrics": run.sync_metrics()}, memory)
-            stack.enter_context(_stage_write(run.path / CHECKPOINT, seal_zip(memory.getbuffer())))
+            stack.enter_context(_explaining_errors(run.path / CHECKPOINT))
+            stack.enter_context(stage_write(run.path / CHECKPOINT, seal_zip(memory.getbuffer())))
         for run, _ in contents:
             if (run.path / CHECKPOINT).exists():
                 _link(run.path / CHECKPOINT, run.path / BEFORE)
@@ -178,20 +179,12 @@ def write_json(
     path: Path, content: Mapping[str, object], indent: int | None = 2, *, remedy: str = "run the same command again"
 ) -> None:
     """Write a JSON file atomically. An error ends with the remedy."""
-    with _explaining_errors(path, remedy), stage_write(path, (json.dumps(content, indent=indent) + "\n").encode()):
-        pass
+    _write(path, (json.dumps(content, indent=indent) + "\n").encode(), remedy)
 
 
-def _write(path: Path, content: bytes) -> None:
-    with _stage_write(path, content):
-        pass
-
-
-@contextlib.contextmanager
-def _stage_write(path: Path, content: bytes | memoryview) -> Iterator[None]:
-    """Stage a write as `stage_write` does; an error ends with the command that continues."""
-    with _explaining_errors(path), stage_write(path, content):
-        yield
+def _write(path: Path, content: bytes, remedy: str | None = None) -> None:
+    with _explaining_errors(path, remedy):
+        write_atomically(path, content)
 
 
 @contextlib.contextmanager
@@ -200,6 +193,8 @@ def _explaining_errors(path: Path, remedy: str | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # it names another file of the same step already
+            raise
         problem = f"cannot write {path} ({_describe_reason(error)})"
         remedy = remedy or _resume_remedy(path.parent)
         raise OSError(f"{problem}: the previous file is intact; fix the cause, then {remedy}") from error

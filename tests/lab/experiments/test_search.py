@@ -34,7 +34,7 @@ from cornn.lab.experiments.status import TaskInfo
 from cornn.lab.experiments.storage import Storage
 from cornn.lab.recipes import RANGES, RECIPES, resolve
 from cornn.lab.recipes.ranges import Between
-from cornn.lab.training import Progress, Validated
+from cornn.lab.training import Progress, ValidationResult
 
 SHORT = ["adding", "--length", "10", "--hidden-size", "8", "--steps", "20", "--evaluate-every", "10", "--device", "cpu"]
 BASE = resolve("adding", "paper", length=10, hidden_size=8, steps=20, evaluate_every=10, device="cpu")
@@ -69,7 +69,7 @@ def pretend(monkeypatch, reach) -> None:
         seen = reach(next(calls))
         for number, value in enumerate(seen, 1):
             watch(Progress(number, len(seen), None, None, 1, 0.0, 0.0, value, ((0, {"metric": value}),)))
-        return Validated(seen[-1], len(seen), 0.0)
+        return ValidationResult(seen[-1], len(seen), 0.0)
 
     monkeypatch.setattr(training, "validate", validate)
 
@@ -308,7 +308,7 @@ def test_a_storage_that_fails_on_the_way(tmp_path, monkeypatch):
         database = sqlite3.connect(tmp_path / "trials.db")
         database.execute("DROP TABLE trial_user_attributes")
         database.close()
-        return Validated(1.0, 1, 0.0)
+        return ValidationResult(1.0, 1, 0.0)
 
     monkeypatch.setattr(training, "validate", validate)
     with pytest.raises(OSError, match=r"trials\.db failed \(.*\): fix it, then run the same command to continue"):

@@ -31,8 +31,8 @@ LIMIT = 0.02
 """Largest deviation from Python, relative to the largest output: rounding may move a sample across a threshold."""
 FARTHEST = 1e15
 """Largest standardised value: sums of squares of 10^8 of them are below the largest float32."""
-VECTORS, VECTOR_STEPS = 3, 60  # sequences of the example, and their most steps
-COMPARED = 200  # most sequences to compare on
+VECTORS, VECTOR_STEPS = 3, 60  # number of sequences of the example, and their maximum length
+COMPARED = 200  # maximum number of sequences to compare on
 STEP = ("keep", "push", "pull", "dt")
 """Constants of a usual step, one per neuron."""
 TRANSITION = ("rate", "other", "yy", "yz", "zy", "zz", "ease", "turn")

@@ -36,9 +36,7 @@ class DataSet:
     downloads: tuple[Download, ...]
     megabytes: int  # to download
     places: tuple[str, ...]  # where it is looked for in the data folder
-    inspect: Callable[
-        [Path], tuple[str, list[Path]]
-    ]  # returns a description and the files; raises an error for missing or damaged ones
+    inspect: Callable[[Path], tuple[str, list[Path]]]  # description and files; an error if one is missing or damaged
 
 
 MNIST_SUMS = {

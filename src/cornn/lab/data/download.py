@@ -58,9 +58,7 @@ def _transfer(url: str, part: Path, watch: Watch) -> None:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         with contextlib.closing(error):
-            if (
-                received and error.code == 416
-            ):  # the server has nothing after these bytes: the file is complete, or another one
+            if received and error.code == 416:  # nothing after these bytes: the file is complete, or another one
                 return
             raise urllib.error.URLError(f"{error.code} {error.reason}") from None
     with response:

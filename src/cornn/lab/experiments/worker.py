@@ -112,7 +112,6 @@ class Worker:
         self.follow(status, None)
         if time.time() + self._expected(status) > self.ends:
             return False
-        # Free the GPU memory of one training before the next one starts.
         return queue.take(lambda trial, work: self._do_work(queue, trial, work), (_NoResult,))
 
     def _expected(self, status: Status) -> float:
@@ -143,7 +142,7 @@ class Worker:
             trial.set_user_attr("ended_by", f"{type(error).__name__}: {error}")
             raise
         finally:
-            if torch.cuda.is_available():
+            if torch.cuda.is_available():  # other workers may need the memory before the next training
                 torch.cuda.empty_cache()
 
     def _watch(self, queue: Queue, callback: Callable[[Progress], None] = lambda progress: None) -> training.Watch:
@@ -218,13 +217,9 @@ UNKNOWN = TaskInfo("metric", "lower")
 
 
 def _status(experiment: Experiment, storage: Any) -> Status:
-    trials, runs = (_study(name, storage) for name in (experiment.name, f"{experiment.name} runs"))
-    task = _task_info(experiment, storage) or UNKNOWN
-    return make_status(experiment, _entries(trials), _entries(runs), task)
-
-
-def _entries(study: Any) -> list[Any]:
-    return [] if study is None else study.get_trials(deepcopy=False)
+    studies = [_study(name, storage) for name in (experiment.name, f"{experiment.name} runs")]
+    trials, runs = ([] if study is None else study.get_trials(deepcopy=False) for study in studies)
+    return make_status(experiment, trials, runs, _task_info(experiment, storage) or UNKNOWN)
 
 
 def _study(name: str, storage: Any) -> Any:

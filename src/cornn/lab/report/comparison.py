@@ -131,11 +131,10 @@ class ModelResult:
     @property
     def published(self) -> str:
         """The best published accuracy of this model, of any size and training; empty if none is known."""
-        task, model = self.contest["task"]["name"], title(self.name)
-        accuracies = [
-            (result.value, f"{result.units} units") for result in PUBLISHED.get(task, ()) if result.model == model
-        ]
-        accuracies += [(result.value, result.source) for result in ELSEWHERE.get(task, ()) if result.model == model]
+        task, known = self.contest["task"]["name"], []
+        known += [(result, f"{result.units} units") for result in PUBLISHED.get(task, ())]
+        known += [(result, result.source) for result in ELSEWHERE.get(task, ())]
+        accuracies = [(result.value, note) for result, note in known if result.model == self.title]
         return "{:g} ({})".format(*max(accuracies)) if accuracies else ""
 
 
@@ -186,11 +185,9 @@ def read(results: records.Results) -> list[ContestResult]:
     paths = {
         path.stem: path for folder in records.list_folders(results) for path in (folder / "compare").glob("*.json")
     }
-    return [_read_contest(paths[name]) for name in sorted(paths, key=_position)]
-
-
-def _position(name: str) -> tuple[int, str]:
-    return FIRST.index(name) if name in FIRST else len(FIRST), name
+    last = len(FIRST)
+    names = sorted(paths, key=lambda name: (FIRST.index(name) if name in FIRST else last, name))
+    return [_read_contest(paths[name]) for name in names]
 
 
 def _read_contest(path: Path) -> ContestResult:

@@ -88,7 +88,10 @@ def _describe_section(task: str, groups: list[RunGroup]) -> dict[str, Any]:
         "ablation": _draw_ablation(groups),
         "curves": data_uri(curves(unchanged)) if unchanged else None,
         "difference": DIFFERENCES.get(task) if unchanged and all(len(group.tests) > 2 for group in unchanged) else None,
-        "records": [_describe_group(group) for group in groups],
+        "records": [
+            {"anchor": _anchor(group), "group": group, "runs": [_describe_run(record) for record in group.records]}
+            for group in groups
+        ],
     }
 
 
@@ -107,17 +110,8 @@ def _draw_assumptions(results: records.Results) -> str | None:
 
 def _anchor(group: RunGroup) -> str:
     """Return the anchor at which the page lists these runs."""
-    words = [
-        group.task,
-        group.model,
-        str(group.units),
-        *(f"{key}-{value}" for key, value in (group.options | group.settings).items()),
-    ]
-    return "-".join(words).replace(" ", "")
-
-
-def _describe_group(group: RunGroup) -> dict[str, Any]:
-    return {"anchor": _anchor(group), "group": group, "runs": [_describe_run(record) for record in group.records]}
+    changes = (f"{key}-{value}" for key, value in (group.options | group.settings).items())
+    return "-".join([group.task, group.model, str(group.units), *changes]).replace(" ", "")
 
 
 def _describe_run(record: dict) -> dict[str, Any]:

@@ -104,6 +104,8 @@ def group_runs(results: records.Results, task: str) -> list[RunGroup]:
     run_groups = []
     for shared, group in groups.items():
         config = group[0][0]
+        # Runs that also recorded the theory's assumptions are not additional seeds of the same group.
+        theory = {"theory": "recorded"} if config.theory else {}
         tested = tuple(record for _, record in group if "test" in record["result"])
         run_groups.append(
             RunGroup(
@@ -111,7 +113,7 @@ def group_runs(results: records.Results, task: str) -> list[RunGroup]:
                 config.model.name,
                 config.model.hidden_size,
                 records.changed_options(config),
-                _name_other_recipe(config) | records.changed_settings(config) | _mark_theory(config),
+                _name_other_recipe(config) | records.changed_settings(config) | theory,
                 tested,
                 len(group) - len(tested),
                 shared,
@@ -167,11 +169,6 @@ def _name_other_recipe(config: Train) -> dict[str, str]:
     first = next(iter(recipes.values()))
     same_origin = config.recipe in recipes and recipes[config.recipe].origin == first.origin
     return {} if same_origin else {"recipe": config.recipe}
-
-
-def _mark_theory(config: Train) -> dict[str, str]:
-    """Mark runs that also recorded the theory's assumptions: they are not additional seeds of the same group."""
-    return {"theory": "recorded"} if config.theory else {}
 
 
 @dataclass(frozen=True)

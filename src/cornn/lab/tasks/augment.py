@@ -20,7 +20,7 @@ def check_changes(side: int, shift: int, warp: float, cutout: int = 0) -> None:
         raise ArgumentError(Setting("warp"), problem)
 
 
-def changes_in_words(shift: int = 0, warp: float = 0.0, mirror: bool = False, cutout: int = 0) -> tuple[str, ...]:
+def describe_changes(shift: int = 0, warp: float = 0.0, mirror: bool = False, cutout: int = 0) -> tuple[str, ...]:
     """Describe the augmentation as a note, or return none if there is no augmentation."""
     words = [f"shifted by up to {shift} pixels"] if shift else []
     words += ["mirrored with probability 1/2"] if mirror else []

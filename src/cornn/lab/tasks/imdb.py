@@ -7,6 +7,7 @@ are not truncated; a batch is padded to its longest review and the network runs 
 zero. The authors tokenise with spaCy, this module with the regular expression in `cornn.lab.data.imdb`.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,13 +80,17 @@ class IMDB(TaskOptions):
         vectors, known = _initial_vectors(vocabulary, data_folder, generator(seed, "imdb", "vectors"))
         split = self._split(reviews, vocabulary)
         lengths = split.rows["length"][training]
+        training_split = _select_rows(split, training)
+        if self.drop_words:
+            make = functools.partial(_make_with_dropped_words, split.make, self.drop_words)
+            training_split = replace(training_split, make=make, draws=True)
         return Task(
             name="imdb",
             inputs=glove.SIZE,
             outputs=1,
             length=int(lengths.max()),
             input_mean=tuple((torch.from_numpy(counts / counts.sum()).float() @ vectors).tolist()),
-            training=self._augment(_select_rows(split, training)),
+            training=training_split,
             validation=_select_rows(split, validation),
             test=lambda: self._split(imdb.read(data_folder, "test"), vocabulary),
             loss=logistic,
@@ -119,12 +124,6 @@ class IMDB(TaskOptions):
             validation.append(numbers[validation_indices])
         return torch.cat(training), torch.cat(validation)
 
-    def _augment(self, split: Split) -> Split:
-        """Return the split with dropped words, if any are to be dropped."""
-        if not self.drop_words:
-            return split
-        return replace(split, make=_drop_words(split.make, self.drop_words), draws=True)
-
     def _vocabulary(self, reviews: imdb.Reviews, training: np.ndarray) -> tuple[list[str], np.ndarray]:
         """Return the most frequent words of the training split, and how often each occurs."""
         names, number_of = self._apply_case(reviews.lexicon)
@@ -157,12 +156,11 @@ class IMDB(TaskOptions):
             "target": torch.from_numpy(reviews.positive.astype(np.float32)),
         }
         shared = {"words": torch.from_numpy(number_of_word[reviews.words])}
-        return Split(len(start), _build_make(self.read_at != "padding"), rows, shared, ragged=True)
+        return Split(len(start), functools.partial(_make, self.read_at != "padding"), rows, shared, ragged=True)
 
 
 def _select_rows(split: Split, chosen: Tensor) -> Split:
-    rows = {name: rows[chosen] for name, rows in split.rows.items()}
-    return Split(len(chosen), split.make, rows, split.shared, split.ragged)
+    return replace(split, size=len(chosen), rows={name: rows[chosen] for name, rows in split.rows.items()})
 
 
 def _initial_vectors(vocabulary: Sequence[str], where: Path, random: torch.Generator) -> tuple[Tensor, int]:
@@ -177,32 +175,24 @@ def _initial_vectors(vocabulary: Sequence[str], where: Path, random: torch.Gener
     return vectors, len(in_glove)
 
 
-def _build_make(own_lengths: bool) -> Make:
-    """Return the function that makes a batch.
+def _make(own_lengths: bool, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
+    """Make a batch.
 
-    A batch has as many steps as its longest review, which the host must know: unlike the batches of other tasks it
-    cannot be made within a CUDA graph.
+    It has as many steps as its longest review, which the host must know: unlike the batches of other tasks it cannot be
+    made within a CUDA graph.
     """
-
-    def make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:
-        lengths = rows["length"].clamp(min=1)  # an empty review has one step of padding
-        step = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)
-        outside = step >= rows["length"]
-        words = shared["words"][(rows["start"] + step).masked_fill(outside, 0)].long().masked_fill(outside, PADDING)
-        return Batch(words, rows["target"], lengths if own_lengths else None)
-
-    return make
+    lengths = rows["length"].clamp(min=1)  # an empty review has one step of padding
+    step = torch.arange(int(lengths.max()), device=lengths.device).unsqueeze(1)
+    outside = step >= rows["length"]
+    words = shared["words"][(rows["start"] + step).masked_fill(outside, 0)].long().masked_fill(outside, PADDING)
+    return Batch(words, rows["target"], lengths if own_lengths else None)
 
 
-def _drop_words(make: Make, share: float) -> Make:
-    """Return a function that makes batches in which a share of the words is unknown."""
-
-    def make_with_dropped_words(
-        rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
-    ) -> Batch:
-        batch = make(rows, shared, random)
-        uniform = torch.rand(batch.input.shape, generator=random, device=batch.input.device)
-        is_dropped = (uniform < share) & (batch.input != PADDING)
-        return batch._replace(input=batch.input.masked_fill(is_dropped, UNKNOWN))
-
-    return make_with_dropped_words
+def _make_with_dropped_words(
+    make: Make, share: float, rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator
+) -> Batch:
+    """Make a batch in which a share of the words is unknown."""
+    batch = make(rows, shared, random)
+    uniform = torch.rand(batch.input.shape, generator=random, device=batch.input.device)
+    is_dropped = (uniform < share) & (batch.input != PADDING)
+    return batch._replace(input=batch.input.masked_fill(is_dropped, UNKNOWN))

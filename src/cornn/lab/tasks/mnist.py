@@ -17,7 +17,7 @@ from cornn._arguments import Setting
 from cornn._checked import Natural, NotNegative, Range
 from cornn._random import generator
 from cornn.lab.data import find_folder, mnist
-from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
+from cornn.lab.tasks.augment import augment_images, check_changes, describe_changes
 from cornn.lab.tasks.scores import accuracy, as_tensors, most_frequent
 from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions, check_held_out, hold_out
 
@@ -103,7 +103,7 @@ def _load(
         return Split(len(images), _make, {"image": images if order is None else images[:, order], "target": labels})
 
     changes = {"shift": options.shift, "warp": options.warp}
-    if descriptions := changes_in_words(**changes):
+    if descriptions := describe_changes(**changes):
         # Images are augmented before they are permuted, so the order is applied to each batch.
         pixel_order = torch.arange(PIXELS) if order is None else order
         rows = {"image": pixels, "target": labels[training]}

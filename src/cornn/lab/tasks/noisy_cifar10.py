@@ -21,7 +21,7 @@ from cornn._arguments import ArgumentError, Setting
 from cornn._checked import Natural, NotNegative
 from cornn._random import generator
 from cornn.lab.data import cifar10, find_folder
-from cornn.lab.tasks.augment import augment_images, changes_in_words, check_changes
+from cornn.lab.tasks.augment import augment_images, check_changes, describe_changes
 from cornn.lab.tasks.scores import accuracy, as_tensors, most_frequent
 from cornn.lab.tasks.task import Batch, Make, Split, Task, TaskOptions, check_held_out, hold_out
 
@@ -72,7 +72,7 @@ class NoisyCIFAR10(TaskOptions):
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         changes = {"shift": self.shift, "warp": self.warp, "mirror": self.mirror, "cutout": self.cutout}
-        descriptions = changes_in_words(**changes)
+        descriptions = describe_changes(**changes)
         data_folder = find_folder(data)
         images, labels = as_tensors(*cifar10.read(data_folder, "train"))
         training, validation = hold_out(len(images), self.validation, generator(seed, "noisy-cifar10", "validation"))

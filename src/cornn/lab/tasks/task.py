@@ -64,8 +64,7 @@ class Task:
     validation: Split  # for curves and for choosing the best epoch
     test: Callable[[], Split]  # read once, at the end
     loss: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> training loss, averaged over sequences
-    score: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> the metric of each sequence, (batch), or
-    # several numbers per sequence, (batch, numbers), which `reduce` turns into the metric
+    score: Callable[[Tensor, Tensor], Tensor]  # (prediction, target) -> one or more numbers per sequence, for `reduce`
     metric: str  # name of the metric
     better: Literal["lower", "higher"]
     trivial: float  # the metric of the best constant answer

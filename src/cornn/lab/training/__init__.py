@@ -2,7 +2,7 @@
 
 from cornn.lab.training.build import build, load
 from cornn.lab.training.distributed import connect
-from cornn.lab.training.fit import Diverged, Validated, evaluate, fit, resume, validate
+from cornn.lab.training.fit import Diverged, ValidationResult, evaluate, fit, resume, validate
 from cornn.lab.training.loop import Progress, Watch
 from cornn.lab.training.multi_seed import fit_seeds, holds_seeds, read_seeds, resume_seeds, train_seeds
 from cornn.lab.training.schedule import Plan, plan
@@ -13,7 +13,7 @@ __all__ = [
     "Plan",
     "Progress",
     "Stopped",
-    "Validated",
+    "ValidationResult",
     "Watch",
     "build",
     "connect",

@@ -92,14 +92,13 @@ def _restore(state: RunState, checkpoint: dict) -> None:
     if checkpoint["best"] is not None:
         best_state = checkpoint["best"]
         buffers = {
-            name: _check_tensor(own_buffers[name], buffer, name)
-            for name, buffer in best_state.get("buffers", {}).items()
+            name: _check_tensor(own_buffers[name], buffer, name) for name, buffer in best_state["buffers"].items()
         }
         best = _check_tensor(weights, best_state["weights"], "the best weights")
         state.best = Best(
             _check_number(best_state["metric"]), convert(Natural, best_state["step"], "step"), best, buffers
         )
-    for name, buffer in checkpoint.get("buffers", {}).items():
+    for name, buffer in checkpoint["buffers"].items():
         own_buffers[name].copy_(_check_tensor(own_buffers[name], buffer, name))
     for name, tensor in state.tensors.items():
         # The optimiser counts its updates for every piece of the weights: they are as many as the steps.

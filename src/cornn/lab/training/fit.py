@@ -33,12 +33,12 @@ def fit(config: Train, out: Path, watch: Watch = silent, introduce: Introduce | 
         state.run = create(out, describe_run(config))
     if introduce is not None:
         introduce(state.task, state.model)
-    _succeed(train([state], fabric, watch), out)
+    _raise_failure(train([state], fabric, watch), out)
     return Run(out)
 
 
 @dataclass(frozen=True)
-class Validated:
+class ValidationResult:
     """The result of training on the validation split."""
 
     metric: float | None  # of the weights that would be kept; None: training failed
@@ -47,7 +47,7 @@ class Validated:
     failure: str | None = None
 
 
-def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> Validated:
+def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> ValidationResult:
     """Train and evaluate on the validation split only. The test split is not read and nothing is written.
 
     The task of the configuration is loaded unless it is given.
@@ -57,7 +57,7 @@ def validate(config: Train, task: Task | None = None, watch: Watch = silent) -> 
     state.tested = False
     train([state], fabric, watch)
     metric = None if state.failure is not None else state.kept_metric
-    return Validated(metric, state.step, state.seconds, state.failure)
+    return ValidationResult(metric, state.step, state.seconds, state.failure)
 
 
 def resume(path: Path, watch: Watch = silent, device: str | None = None) -> Run:
@@ -73,7 +73,7 @@ def resume(path: Path, watch: Watch = silent, device: str | None = None) -> Run:
     state, checkpoint = prepare(config, fabric), run.checkpoint()
     if fabric.is_global_zero:
         state.run = run
-    _succeed(train([state], fabric, watch, [] if checkpoint is None else [checkpoint]), path)
+    _raise_failure(train([state], fabric, watch, [] if checkpoint is None else [checkpoint]), path)
     return run
 
 
@@ -87,7 +87,7 @@ class Diverged(RuntimeError):
         self.reason = reason
 
 
-def _succeed(failures: dict[int, str], path: Path) -> None:
+def _raise_failure(failures: dict[int, str], path: Path) -> None:
     for reason in failures.values():
         raise Diverged(reason, path)
 

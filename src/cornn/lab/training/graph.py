@@ -11,7 +11,7 @@ from cornn.lab.training.batches import Feed
 from cornn.lab.training.optimiser import take_step
 from cornn.lab.training.side_by_side import SideBySide
 
-REHEARSALS = 3
+WARM_UP_STEPS = 3
 """Steps before a capture, which let libraries allocate what they need. Their effects are undone."""
 
 
@@ -54,7 +54,7 @@ class CapturedStep:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(REHEARSALS):
+            for _ in range(WARM_UP_STEPS):
                 step()
                 undo()
         torch.cuda.current_stream().wait_stream(stream)

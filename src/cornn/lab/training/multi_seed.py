@@ -166,10 +166,7 @@ def _find_common(folders: Sequence[Path]) -> list[dict | None]:
 
 def summarise(runs: Sequence[Run]) -> dict:
     """Summarise the test metric of several seeds: mean, standard deviation, best, 95 % interval of the mean."""
-    results = [run.result for run in runs]
-    finished = [result for result in results if result is not None]
-    if not finished:
-        raise ValueError("no seed has finished: there is nothing to summarise")
+    finished = [result for run in runs if (result := run.result) is not None]
     tests = [result["test"] for result in finished]
     better = finished[0]["better"]
     interval = mean_interval(tests)
