@@ -7,7 +7,7 @@ size, and `user_loop.py` the cost of a layer in a user's own loop.
 from cornn.lab.bench.cases import CASES, QUICK, Case, contenders
 from cornn.lab.bench.measure import Measurement, compare, record
 from cornn.lab.bench.sweep import SWEEPS, Point, Sweep, measure_sweep
-from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, LoopMeasurement, measure_loops
+from cornn.lab.bench.user_loop import COMPILED, LOOPS, MODES, measure_loops
 
 __all__ = [
     "CASES",
@@ -17,7 +17,6 @@ __all__ = [
     "QUICK",
     "SWEEPS",
     "Case",
-    "LoopMeasurement",
     "Measurement",
     "Point",
     "Sweep",

@@ -48,7 +48,10 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
     names = _batches(source, split)
 
     def parse() -> dict[str, np.ndarray]:
-        contents = (_read_members if source.is_file() else _read_files)(source, names)
+        if source.is_file():
+            contents = _read_members(source, names)
+        else:
+            contents = {name: (source / name).read_bytes() for name in names}
         batches = [_parse_batch(check_md5(contents[name], name, SUMS, source, "cifar10"), name) for name in names]
         planes = np.concatenate([images for images, _ in batches]).reshape(-1, 3, SIDE, SIDE)
         return {
@@ -64,10 +67,6 @@ def read(folder: Path, split: Literal["train", "test"]) -> tuple[np.ndarray, np.
 def _batches(source: Path, split: str) -> list[str]:
     ending = "" if source.name in ("cifar-10-batches-py", "cifar-10-python.tar.gz") else ".bin"
     return [name + ending for name in SPLITS[split]]
-
-
-def _read_files(folder: Path, names: list[str]) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in names}
 
 
 def _read_members(archive: Path, names: list[str]) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from cornn._arguments import choose
 from cornn.lab.config import Train
 from cornn.lab.recipes.ours import OURS
 from cornn.lab.recipes.paper import PAPER, RANGES, WINDOWS
-from cornn.lab.recipes.published import ELSEWHERE, LOGS, PUBLISHED, Elsewhere, Published
+from cornn.lab.recipes.published import ELSEWHERE, LOGS, PUBLISHED, Published
 from cornn.lab.recipes.recipe import Recipe
 from cornn.lab.tasks import TASKS
 
@@ -22,7 +22,6 @@ __all__ = [
     "RANGES",
     "RECIPES",
     "WINDOWS",
-    "Elsewhere",
     "Published",
     "Recipe",
     "resolve",

@@ -6,7 +6,7 @@ from cornn.lab.tasks.imdb import IMDB
 from cornn.lab.tasks.lorenz96 import Lorenz96
 from cornn.lab.tasks.mnist import PermutedMNIST, SequentialMNIST
 from cornn.lab.tasks.noisy_cifar10 import NoisyCIFAR10
-from cornn.lab.tasks.task import Batch, Split, Task, TaskOptions
+from cornn.lab.tasks.task import Batch, Task, TaskOptions
 
 __all__ = [
     "HAR2",
@@ -18,7 +18,6 @@ __all__ = [
     "NoisyCIFAR10",
     "PermutedMNIST",
     "SequentialMNIST",
-    "Split",
     "Task",
     "TaskOptions",
 ]

@@ -46,7 +46,9 @@ class Lorenz96(TaskOptions):
 
     def load(self, seed: int, data: Path | None = None) -> Task:
         arrays = paths(self.force, find_folder(data))
-        splits = {name: _split(torch.from_numpy(arrays[name]).float()) for name in SPLITS}
+        splits = {
+            name: Split(len(path), _make, {"path": torch.from_numpy(path).float()}) for name, path in arrays.items()
+        }
         path = torch.from_numpy(arrays["training"])
         target = path[:, AHEAD:]
         middle = target.mean((0, 1))
@@ -111,10 +113,6 @@ def _solve(force: float) -> dict[str, np.ndarray]:
     )
     solution = trajectories((start + (force - 0.5)).reshape(-1, VARIABLES).numpy(), force, POINTS)
     return dict(zip(SPLITS, solution.reshape(len(SPLITS), TRAJECTORIES, POINTS, VARIABLES), strict=True))
-
-
-def _split(path: Tensor) -> Split:
-    return Split(len(path), _make, {"path": path})
 
 
 def _make(rows: dict[str, Tensor], shared: Mapping[str, Tensor], random: torch.Generator) -> Batch:

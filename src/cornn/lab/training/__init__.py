@@ -5,12 +5,11 @@ from cornn.lab.training.distributed import connect
 from cornn.lab.training.fit import Diverged, ValidationResult, evaluate, fit, resume, validate
 from cornn.lab.training.loop import Progress, Watch
 from cornn.lab.training.multi_seed import fit_seeds, holds_seeds, read_seeds, resume_seeds, train_seeds
-from cornn.lab.training.schedule import Plan, plan
+from cornn.lab.training.schedule import plan
 from cornn.lab.training.stopping import Stopped
 
 __all__ = [
     "Diverged",
-    "Plan",
     "Progress",
     "Stopped",
     "ValidationResult",

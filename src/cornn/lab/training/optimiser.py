@@ -62,7 +62,11 @@ def build_optimiser(models: SideBySide, fabric: Any) -> tuple[Optimizer, Callabl
     optimiser = _build(settings, list(groups.values()), moments, capturable=first.is_cuda)
     optimiser.register_step_pre_hook(lambda *_: _prepare_gradient(models, settings.clip, fabric))
     if (average := models.average) is not None:
-        optimiser.register_step_post_hook(lambda *_: _follow(average, models.weights, 1 - settings.ema))
+
+        def follow(*_: Any) -> None:
+            average.lerp_(models.weights, 1 - settings.ema)
+
+        optimiser.register_step_post_hook(follow)
 
     def schedule(step: int) -> list[float]:
         return [learning_rate(settings, plan, step) * share for settings, plan, share in groups]
@@ -131,7 +135,3 @@ def _decay(optimiser: Optimizer, weight_decay: float) -> None:
     for group in optimiser.param_groups:
         for piece in group["params"]:
             piece.mul_(1 - group["lr"] * weight_decay)
-
-
-def _follow(average: Tensor, weights: Tensor, gain: float) -> None:
-    average.lerp_(weights, gain)
