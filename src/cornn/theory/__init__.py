@@ -13,7 +13,7 @@ counterexamples  networks for which they fail
 register         every claim of the paper, with its verdict
 bounds           the proven bounds, and their comparison with a measurement
 
-The modules above also have public functions. These functions use them:
+Functions of this package, which use these modules:
 
 diagnose         all of this for one layer, as `cornn check` prints it
 watch            a few numbers to log during training

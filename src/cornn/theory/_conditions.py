@@ -6,7 +6,7 @@ from cornn.theory._network import Network
 from cornn.theory.energy import paper_step_limit
 from cornn.theory.hypotheses import left_sides, row_sums
 
-__all__ = ["Condition", "damped_weights", "enough_damping", "half", "setting", "step_limit", "unit_time", "whole"]
+__all__ = ["Condition", "damped_weights", "enough_damping", "r_half", "r_one", "setting", "step_limit", "unit_time"]
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ def _weights(network: Network, r: float, limit: str) -> Condition:
     return Condition(name, rows[worst].item(), limits[worst].item())
 
 
-def half(network: Network, steps: int) -> Condition:
+def r_half(network: Network, steps: int) -> Condition:
     return _weights(network, 0.5, "dt^(1/2)")
 
 
-def whole(network: Network, steps: int) -> Condition:
+def r_one(network: Network, steps: int) -> Condition:
     return _weights(network, 1.0, "dt")
 
 

@@ -135,7 +135,7 @@ REGISTER = (
         "false",
         "It fails before training for every task of the paper except adding at T = 5000. The formula is for gamma = "
         "epsilon = 1 with implicit damping, which no experiment uses.",
-        (hypothesis.half,),
+        (hypothesis.r_half,),
         (against.assumption_at_the_start,),
     ),
     Statement(
@@ -149,14 +149,14 @@ REGISTER = (
         "||dX_n/dX_k|| <= (1 + 3 dt^r)^(n - k) under eq:assm",
         "proven",
         "`step_norm` is the smallest bound of this kind and needs no hypothesis.",
-        (hypothesis.setting, hypothesis.half),
+        (hypothesis.setting, hypothesis.r_half),
     ),
     Statement(
         "eq:norm2, last part",
         "(1 + 3 dt^r)^(n - k) is about 1 + 3 (n - k) dt^r",
         "false",
         "At r = 1/2 and t = 1, 3 (n - k) dt^r equals 3 / sqrt(dt), which is not small.",
-        (hypothesis.setting, hypothesis.half),
+        (hypothesis.setting, hypothesis.r_half),
         (growth.growing_product,),
     ),
     Statement(
@@ -164,7 +164,7 @@ REGISTER = (
         "||dX_n/dX_k|| is about 1, independently of k",
         "false",
         "eq:norm2 is an upper bound only, and a weak one at r = 1/2. The norm can be far above 1 and far below it.",
-        (hypothesis.setting, hypothesis.half),
+        (hypothesis.setting, hypothesis.r_half),
         (growth.product_far_above_one, growth.product_far_below_one),
     ),
     Statement(
@@ -173,7 +173,7 @@ REGISTER = (
         "false",
         "The approximation of the product fails at r = 1/2. The first factor must be a sum over neurons, not a "
         "maximum: this fails at r = 1 as well.",
-        (hypothesis.setting, hypothesis.half),
+        (hypothesis.setting, hypothesis.r_half),
         (growth.growing_lag_gradient, growth.hub_lag_gradient),
     ),
     Statement(
@@ -181,7 +181,7 @@ REGISTER = (
         "|dE_n^(k)/dW| <= (m sqrt(n k) dt + |target| sqrt(m k dt)) (1 + 3 (n - k) dt^r) delta dt",
         "false",
         "Derived from eq:norm20.",
-        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_half, hypothesis.unit_time),
         (growth.growing_weight_gradient,),
     ),
     Statement(
@@ -190,7 +190,7 @@ REGISTER = (
         "false",
         "At short lags the product is harmless; what fails is the maximum over neurons in place of the sum, and only "
         "with many neurons.",
-        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_half, hypothesis.unit_time),
         (growth.hub_early_gradient,),
     ),
     Statement(
@@ -198,7 +198,7 @@ REGISTER = (
         "|dE_n^(k)/dW| <= 3 delta dt^(r + 1/2) (m + sqrt(m) |target|) for k much smaller than n",
         "false",
         "Derived from eq:norm3.",
-        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_half, hypothesis.unit_time),
         (growth.growing_late_gradient,),
     ),
     Statement(
@@ -206,7 +206,7 @@ REGISTER = (
         "|dE_n^(k)/dtheta| <= 3 delta dt (m + sqrt(m) |target|)",
         "false",
         "Derived from eq:norm20.",
-        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_half, hypothesis.unit_time),
         (growth.growing_step_gradient,),
     ),
     Statement(
@@ -214,7 +214,7 @@ REGISTER = (
         "|dE_n/dtheta| <= 3 delta t_n (m + sqrt(m) |target|)",
         "false",
         "Derived from eq:norm20.",
-        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_half, hypothesis.unit_time),
         (growth.growing_sum_gradient,),
     ),
     Statement(
@@ -223,7 +223,7 @@ REGISTER = (
         "false",
         "False at r = 1/2 with one neuron, and at r = 1 with 2,500 neurons and targets above 300. "
         "`loss_gradient_bounds` is a valid bound.",
-        (hypothesis.setting, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_half, hypothesis.unit_time),
         (growth.growing_loss_gradient, growth.hub_loss_gradient),
     ),
     Statement(
@@ -231,7 +231,7 @@ REGISTER = (
         "|dE/dtheta| <= 3 C (m + Y sqrt(m)) / (2 gamma) under eq:nassm, explicit damping",
         "false",
         "See prop:3.",
-        (hypothesis.step_limit, hypothesis.half, hypothesis.unit_time),
+        (hypothesis.step_limit, hypothesis.r_half, hypothesis.unit_time),
         (growth.growing_explicit_loss_gradient,),
     ),
     Statement(
@@ -246,7 +246,7 @@ REGISTER = (
         "a formula for dX_n/dX_k, up to O(dt)",
         "false",
         "At a fixed lag in time, the remainder does not vanish with dt.",
-        (hypothesis.setting, hypothesis.whole),
+        (hypothesis.setting, hypothesis.r_one),
         (against.representation_remainder,),
     ),
     Statement(
@@ -254,14 +254,14 @@ REGISTER = (
         "ours: the remainder of eq:vg2 is of order (t_n - t_k)^2",
         "no counterexample",
         "The formula is accurate at lags of a few steps.",
-        (hypothesis.setting, hypothesis.whole),
+        (hypothesis.setting, hypothesis.r_one),
     ),
     Statement(
         "eq:vg4, eq:vg8",
         "a formula for dE_n^(k)/dW, up to O(dt^3)",
         "false",
         "Derived from eq:vg2. At long lags the remainder is as large as the leading terms.",
-        (hypothesis.setting, hypothesis.whole),
+        (hypothesis.setting, hypothesis.r_one),
         (against.leading_gradient_remainder,),
     ),
     Statement(
@@ -270,14 +270,14 @@ REGISTER = (
         "proven",
         "For t <= 1, from the energy bound per neuron, without the assumption that y is of order sqrt(t). With u = b = "
         "0, as in prop:4, the slope is 1.",
-        (hypothesis.setting, hypothesis.whole, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_one, hypothesis.unit_time),
     ),
     Statement(
         "eq:vg11",
         "delta dt^2 slope y_n y_(k-1) is of order dt^(5/2)",
         "false",
         "y_(k-1) is at most of order (k dt)^2 near the start, not sqrt(k dt); with u = b = 0 it is 0.",
-        (hypothesis.setting, hypothesis.whole, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_one, hypothesis.unit_time),
         (against.early_term,),
     ),
     Statement(
@@ -285,7 +285,7 @@ REGISTER = (
         "C*, the sum of the products of C, is a multiple of the identity, of order n",
         "false",
         "W_z of order 1 acts for a time of order 1, so the off-diagonal entries are of order n as well.",
-        (hypothesis.setting, hypothesis.whole),
+        (hypothesis.setting, hypothesis.r_one),
         (against.coupled_sum,),
     ),
     Statement(
@@ -293,7 +293,7 @@ REGISTER = (
         "delta dt^2 slope sum_l C*_(l i) y_n^l y_(k-1) is of order dt^(3/2), also from below",
         "false",
         "Derived from eq:vg12. The terms of the sum can cancel.",
-        (hypothesis.setting, hypothesis.whole),
+        (hypothesis.setting, hypothesis.r_one),
         (against.cancelling_sum,),
     ),
     Statement(
@@ -309,7 +309,7 @@ REGISTER = (
         "vacuous",
         "u = b = 0 and a zero start give y = 0 at all times, which contradicts the assumption that y is of order "
         "sqrt(t). No drive makes y that large near t = 0: |y_n| <= dt^2 n (n + 1) / 2 in the first steps.",
-        (hypothesis.setting, hypothesis.whole, hypothesis.unit_time),
+        (hypothesis.setting, hypothesis.r_one, hypothesis.unit_time),
         (against.silent_state,),
     ),
     Statement(
@@ -318,7 +318,7 @@ REGISTER = (
         "false",
         "There is no such bound (prop:4). Each step's part of the gradient tends to dt times that of the ODE, so the "
         "discretisation adds nothing.",
-        (hypothesis.setting, hypothesis.whole),
+        (hypothesis.setting, hypothesis.r_one),
         (against.gradient_of_ode,),
     ),
     Statement(
@@ -326,7 +326,7 @@ REGISTER = (
         "the same for explicit damping and any gamma, epsilon, of order dt^(3/2) / gamma",
         "vacuous",
         "See prop:4.",
-        (hypothesis.step_limit, hypothesis.whole),
+        (hypothesis.step_limit, hypothesis.r_one),
         (against.silent_state,),
     ),
     Statement(

@@ -175,9 +175,9 @@ def _fit_into(estimator, model, max_flash, max_ram, data, target) -> tuple[BankM
     sequences = estimator.validate_input(data)
     if len(target) != len(sequences):
         raise ValueError(f"data has {len(sequences)} sequences and target {len(target)} entries: pass one per sequence")
-    aim = estimator.ridge_target(target)
-    smaller, before, after = shrink_bank_model(model, sequences, aim, groups_left)
-    (name, first), (_, second) = (estimator.held_out_score(scores, aim) for scores in (before, after))
+    encoded = estimator.ridge_target(target)
+    smaller, before, after = shrink_bank_model(model, sequences, encoded, groups_left)
+    (name, first), (_, second) = (estimator.held_out_score(scores, encoded) for scores in (before, after))
     return smaller, (f"{name} (leave-one-out)", first, second)
 
 

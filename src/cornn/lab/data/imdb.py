@@ -1,7 +1,8 @@
 """The reviews of aclImdb, as words.
 
 The tokenizer is a regular expression. It splits off punctuation and contractions as the vocabulary of GloVe does
-("don't" is "do" and "n't", "film's" is "film" and "'s"), keeps numbers whole, and takes line breaks of HTML for blanks.
+("don't" is "do" and "n't", "film's" is "film" and "'s"), does not split numbers, and reads
+HTML line breaks as spaces.
 """
 
 import os

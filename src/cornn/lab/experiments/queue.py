@@ -46,10 +46,6 @@ class Work:
     seeds: tuple[int, ...] = ()
     settings: str = ""  # of runs, as JSON: more trials may choose others
 
-    @property
-    def attributes(self) -> dict[str, Any]:
-        return {"trial": self.trial} if self.trial is not None else {"seeds": list(self.seeds)}
-
 
 def _read_work(entry: FrozenTrial) -> Work | None:
     """Return the work of an entry; None for an entry that Optuna created by itself."""
@@ -218,7 +214,8 @@ def _enqueue(
     attempts = [entry for entry in entries if _read_work(entry) == work]
     if any(entry.state in LIVE or _counts(entry) for entry in attempts) or sum(map(_has_died, attempts)) >= ATTEMPTS:
         return False
-    study.enqueue_trial(parameters, user_attrs={**work.attributes, "values": values})
+    name = {"seeds": list(work.seeds)} if work.trial is None else {"trial": work.trial}
+    study.enqueue_trial(parameters, user_attrs={**name, "values": values})
     return True
 
 

@@ -139,9 +139,9 @@ def plan(targets: Sequence[str], seeds: int | None = None, **place: str) -> list
     for name in TARGETS if "all" in targets else targets:
         for experiment in TARGETS[name]():
             chosen = experiment.seeds if seeds is None else _take_seeds(experiment.seeds, seeds)
-            planned = experiments.get(experiment.name)
-            if planned is not None and len(planned.seeds) > len(chosen):
-                chosen = planned.seeds
+            earlier = experiments.get(experiment.name)
+            if earlier is not None and len(earlier.seeds) > len(chosen):
+                chosen = earlier.seeds
             experiments[experiment.name] = replace(experiment, base=experiment.base.override(**place), seeds=chosen)
     return list(experiments.values())
 
