@@ -37,7 +37,9 @@ def read_cached(folder: Path, name: str, files: Sequence[Path], build: Callable[
         # In the memory layout of cached arrays, so that results are the same to the last bit.
         arrays = {name: np.require(array, requirements=["C", "W", "O"]) for name, array in build().items()}
         with contextlib.suppress(OSError):
-            _write(path, _pack(arrays))
+            memory = io.BytesIO()
+            np.savez(memory, **arrays)  # pyright: ignore[reportArgumentType]
+            _write(path, memory.getvalue())
             for old in cache_folder.glob(f"{name}-{'?' * KEY}.npz"):
                 if old != path:
                     old.unlink()
@@ -81,12 +83,6 @@ def _read(path: Path) -> Arrays | None:
             return {name: content[name] for name in content.files}
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError):
         return None
-
-
-def _pack(arrays: Arrays) -> bytes:
-    memory = io.BytesIO()
-    np.savez(memory, **arrays)  # pyright: ignore[reportArgumentType]
-    return memory.getvalue()
 
 
 def _write(path: Path, content: bytes) -> None:

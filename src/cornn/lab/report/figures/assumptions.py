@@ -23,7 +23,9 @@ def watched_rows(path: Path) -> tuple[str, list[dict]]:
         try:
             content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf8"))
             config = from_dictionary(content["config"])
-            rows = content.get("rows") or _as_rows(content.get("curve") or {})
+            curve = content.get("curve") or {}  # one list per column
+            columns = zip(*curve.values(), strict=True)
+            rows = content.get("rows") or [dict(zip(curve, values, strict=True)) for values in columns]
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path} is not a record of a run: give run folders, or their records") from None
     rows = [row for row in rows if "theory" in row]
@@ -65,11 +67,6 @@ def assumptions(paths: Sequence[Path]) -> Any:
     figure.legend(*right.get_legend_handles_labels(), loc="outside upper left", ncols=3)
     add_note(figure, "Lines: mean over runs. Bands: ± one standard deviation.")
     return figure
-
-
-def _as_rows(curve: Mapping[str, list]) -> list[dict]:
-    """Convert the curve of a record, one list per column, to rows."""
-    return [dict(zip(curve, values, strict=True)) for values in zip(*curve.values(), strict=True)]
 
 
 def _label_sparsely(value: float, place: int) -> str:

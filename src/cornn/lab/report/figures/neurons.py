@@ -32,22 +32,22 @@ class Oscillator:
 
 
 CONTROLLED = Oscillator(((-2.0,),), ((0.75,),), V=2.0, b=0.25, epsilon=0.25)
-PAIR = replace(CONTROLLED, activation="tanh")
+CORNN = replace(CONTROLLED, activation="tanh")
 
 NEURONS = {
     "SHO": Oscillator(),
     "FHO": Oscillator(V=1.0),
     "FDO": Oscillator(V=1.0, epsilon=0.25),
     "CFDO": CONTROLLED,
-    "coRNN": replace(CONTROLLED, activation="tanh"),
+    "coRNN": CORNN,
     "DUFF": replace(CONTROLLED, activation="duffing"),
 }
 """Legend entry of the paper's top and middle rows -> one neuron."""
 
 NETWORKS = {
-    "UC": replace(PAIR, W=((-2.0, 0.0), (0.0, -2.0)), W_z=((0.75, 0.0), (0.0, 0.75))),
-    "ORD": replace(PAIR, W=((-2.0, 0.0), (3.0, -2.0)), W_z=((0.75, 0.0), (-1.0, 0.75))),
-    "FC": replace(PAIR, W=((-2.0, 1.0), (3.0, -2.0)), W_z=((0.75, 0.3), (-1.0, 0.75))),
+    "UC": replace(CORNN, W=((-2.0, 0.0), (0.0, -2.0)), W_z=((0.75, 0.0), (0.0, 0.75))),
+    "ORD": replace(CORNN, W=((-2.0, 0.0), (3.0, -2.0)), W_z=((0.75, 0.0), (-1.0, 0.75))),
+    "FC": replace(CORNN, W=((-2.0, 1.0), (3.0, -2.0)), W_z=((0.75, 0.3), (-1.0, 0.75))),
 }
 """Legend entry of the bottom row -> two neurons."""
 
