@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from cornn import HORN, CoRNN, CoRNNCell
 from cornn._layer_arguments import check_input
 from cornn._random import generator
-from cornn.baselines import LinOSS, TanhRNN
+from cornn.baselines import LEM, LinOSS, TanhRNN, UnitaryRNN
 from cornn.functional import ACTIVATIONS, DAMPINGS, transition, unroll, unroll_by
 from cornn.layers import INITS
 
@@ -566,6 +566,12 @@ def test_reset_parameters_with_a_generator_is_reproducible_and_touches_no_other(
     assert not torch.equal(layer.matrices().V, other.matrices().V)
 
 
+def test_a_number_as_timespan_keeps_its_precision():
+    cell, input = make().cell(), data(BATCH, FEATURES)
+    want = cell(input, timespans=torch.full((BATCH,), 0.1, dtype=DOUBLE))
+    torch.testing.assert_close(cell(input, timespans=0.1), want, rtol=0, atol=0)
+
+
 def test_reset_parameters_draws_each_cell_anew():
     layer = make(num_layers=2, bidirectional=True)
     layer.reset_parameters(torch.Generator().manual_seed(3))
@@ -652,19 +658,46 @@ def test_checkpoints_and_function_transforms_exclude_each_other(transform):
         torch.vmap(layer)(torch.stack((input, input)))
 
 
-def test_checkpoints_are_not_computed_again_with_other_weights():
+@pytest.mark.parametrize("name", ["weight_ih", "weight_hh", "bias", "dt", "scale_hh"])
+def test_checkpoints_are_not_computed_again_with_other_weights(name):
     """The gradient would be wrong, and nothing would say so."""
-    layer, input = make(checkpoint_every=5), data()
-    words = "the weights of the layer have changed since the forward pass.* set the layer's checkpoint_every to None"
-    output, _ = layer(input)
+    layer = make(checkpoint_every=5) if name == "scale_hh" else make(checkpoint_every=5, dt=0.1)
+    output, _ = layer(data())
     with torch.no_grad():
-        layer.cell().weight_hh.add_(0.1)
-    with pytest.raises(RuntimeError, match=words):
+        getattr(layer.cell(), name).mul_(0.9)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         output.sum().backward()
-    weights = {name: weight.detach().clone().requires_grad_() for name, weight in layer.named_parameters()}
-    output, _ = torch.func.functional_call(layer, weights, (input,))
-    with pytest.raises(RuntimeError, match=words):
-        output.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [CoRNN, HORN, LEM, LinOSS, UnitaryRNN])
+def test_checkpoints_are_computed_again_with_replaced_weights(kind):
+    layer, input = kind(FEATURES, HIDDEN, dtype=DOUBLE), data()
+    weights = {name: weight.detach().mul(0.9).requires_grad_() for name, weight in layer.named_parameters()}
+    want = torch.func.functional_call(layer, weights, input)
+    layer.checkpoint_every = 5
+    got = torch.func.functional_call(layer, weights, input)
+    assert_same(got, want)
+    variables = list(weights.values())
+    torch.testing.assert_close(gradients(got, variables), gradients(want, variables), **FLOAT64)
+
+
+def test_checkpoints_draw_the_weights_of_a_random_parametrization_once():
+    layer, input = make(), data()
+    nn.init.normal_(layer.cell().weight_hh)
+    nn.utils.parametrize.register_parametrization(layer.cell(), "weight_hh", nn.Dropout(0.5))
+
+    def run():
+        torch.manual_seed(0)
+        return layer(input)
+
+    want = run()
+    layer.checkpoint_every = 5
+    got = run()
+    assert_same(got, want)
+    variables = list(layer.parameters())
+    torch.testing.assert_close(gradients(got, variables), gradients(want, variables), **FLOAT64)
+    with torch.no_grad():
+        assert_same(run(), want)
 
 
 def test_checkpoints_are_not_computed_again_with_other_timespans():

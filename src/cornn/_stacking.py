@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
@@ -42,29 +43,17 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     return sequence.gather(0, source)
 
 
-def _guard_weights(cell: Any) -> Callable[..., tuple[Tensor, tuple[Tensor, ...]]]:
-    """Return the cell's `sequence`, which raises if the cell has other weights when it is called.
+def _fix_weights(cell: Any) -> tuple[Any, list[Tensor]]:
+    """Return the cell with its present weights, whatever becomes of the cell, and these weights.
 
-    A checkpoint calls it again in the backward pass, and autograd compares only the weights that it has saved.
+    A checkpoint runs it again in the backward pass. Then parametrizations may compute others, of which dropout and
+    spectral norm are examples, and `functional_call` has put the former ones back.
     """
-
-    def identify() -> list[tuple[Tensor, int | None]]:
-        return [(x, None if x.is_inference() else x._version) for x in (*cell.parameters(), *cell.buffers())]
-
-    before = identify()
-
-    def sequence(*arguments, **options) -> tuple[Tensor, tuple[Tensor, ...]]:
-        now = identify()
-        if len(now) != len(before) or any(
-            x is not y or version != known for (x, version), (y, known) in zip(now, before, strict=True)
-        ):
-            raise RuntimeError(
-                "the weights of the layer have changed since the forward pass, but checkpoint_every computes states "
-                "again in the backward pass: change them after it, or set the layer's checkpoint_every to None"
-            )
-        return cell.sequence(*arguments, **options)
-
-    return sequence
+    names = {*cell._parameters, *cell._buffers, *getattr(cell, "parametrizations", ())}
+    weights = {name: getattr(cell, name) for name in names}
+    fixed = object.__new__(parametrize.type_before_parametrizations(cell))
+    fixed.__dict__ = {**cell.__dict__, "_parameters": {}, "_buffers": {}, **weights}
+    return fixed, [weight for weight in weights.values() if weight is not None]
 
 
 class Stack(nn.Module):
@@ -326,21 +315,21 @@ class Stack(nn.Module):
         """Run one cell over the sequence; with `checkpoint_every`, keep only the states between segments."""
         cell, size = self.cells[name], self.checkpoint_every
         call_pre_hooks(cell, input)
-        sequence = cell.sequence
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:
-            return sequence(input, state, timespans=timespans, lengths=lengths, **options)
+            return cell.sequence(input, state, timespans=timespans, lengths=lengths, **options)
         # PyTorch's checkpoint would fail later, with an unrelated message.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling() and current_transform_level():
             raise NotImplementedError(
                 "checkpoint_every does not work with gradients under torch.vmap and torch.func: "
                 "set the layer's checkpoint_every to None"
             )
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            sequence = _guard_weights(cell)
+        weights = []
+        if not torch.compiler.is_compiling():
+            cell, weights = _fix_weights(cell)
 
-        def run_segment(part, state, span, rest) -> tuple[Tensor, tuple[Tensor, ...]]:
-            return sequence(part, state, timespans=span, lengths=rest, **options)
+        def run_segment(part, state, span, rest, *_) -> tuple[Tensor, tuple[Tensor, ...]]:
+            return cell.sequence(part, state, timespans=span, lengths=rest, **options)
 
         outputs = []
         # split, not slicing: the gradient of a slice is as long as the whole sequence.
@@ -349,9 +338,8 @@ class Stack(nn.Module):
         for number, (part, span) in enumerate(zip(parts, spans, strict=True)):
             rest = None if lengths is None else (lengths - number * size).clamp(0, len(part))
             # Without keywords: autograd notices changes only of the tensors that a checkpoint gets by position.
-            output, ends = checkpoint(
-                run_segment, part, state, span, rest, use_reentrant=False, preserve_rng_state=False
-            )
+            arguments = part, state, span, rest, *weights
+            output, ends = checkpoint(run_segment, *arguments, use_reentrant=False, preserve_rng_state=False)
             state = torch.cat(ends)
             if every:
                 outputs.append(output)

@@ -187,7 +187,7 @@ class CoRNNCell(nn.Module):
         Args:
             mean: Average of the training data, shape `(input_size)`.
         """
-        mean = torch.as_tensor(mean)
+        mean = torch.as_tensor(mean, dtype=self.weight_ih.dtype, device=self.weight_ih.device)
         if mean.shape != (self.input_size,):
             raise ValueError(
                 f"mean has shape {tuple(mean.shape)}, expected one value per feature: ({self.input_size},)"
@@ -197,7 +197,7 @@ class CoRNNCell(nn.Module):
         V, _, _, b = self.matrices()
         if b is None:
             raise ValueError("a layer without bias cannot be centred: use bias=True, or centre the data")
-        self.set_matrices(b=b - V @ mean.to(V))
+        self.set_matrices(b=b - V @ mean)
 
     def oscillators(self) -> Oscillators:
         """Return the current dt, gamma and epsilon; trainable ones are differentiable."""
@@ -308,7 +308,7 @@ class CoRNNCell(nn.Module):
         if y is None or z is None:
             y, z = check_state(None, self.states, shape, input)
         if timespans is not None:
-            timespans = check_timespans(torch.as_tensor(timespans).to(input))
+            timespans = check_timespans(torch.as_tensor(timespans, dtype=input.dtype, device=input.device))
             if timespans.shape not in ((), input.shape[:-1]):
                 raise ValueError(
                     f"timespans have shape {tuple(timespans.shape)}, expected one number or {tuple(input.shape[:-1])}"
