@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from cornn import engine
 from cornn.baselines.layer import Layer
-from cornn.baselines.stepwise import Step, StepwiseCell, unroll_steps
+from cornn.baselines.stepwise import Step, StepwiseCell
 from cornn.engine import lem, split_state
+from cornn.engine.second_order import unroll_steps
 
 __all__ = ["LEM", "LEMCell"]
 

@@ -4,22 +4,15 @@ They serve the rivals with more than one matrix product per step, which the engi
 kernels.
 """
 
-from collections.abc import Callable
-
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from cornn import engine
 from cornn.baselines.layer import RecurrentCell
 from cornn.engine import split_state
-from cornn.engine.contract import active
+from cornn.engine.second_order import Step, unroll_steps
 
-__all__ = ["Step", "StepwiseCell", "check_plain", "unroll_steps"]
-
-Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
-"""Function (drive, state, span) -> state; drive: (batch, rows of weight_ih), parts of the state: (batch, hidden), span:
-(batch, 1) or None."""
+__all__ = ["Step", "StepwiseCell", "check_plain"]
 
 
 def check_plain(model: str, backend: str, precision: str) -> None:
@@ -32,30 +25,6 @@ def check_plain(model: str, backend: str, precision: str) -> None:
         raise RuntimeError(
             f"precision={precision!r} needs a network with one product per step, unlike {model}: use 'exact'"
         )
-
-
-def unroll_steps(
-    step: Step,
-    drive: Float[Tensor, "time batch rows"],
-    state: Float[Tensor, "states batch hidden"],
-    timespans: Float[Tensor, "time batch"] | None = None,
-    lengths: Tensor | None = None,
-    every: bool = True,
-) -> tuple[Tensor, Float[Tensor, "states batch hidden"]]:
-    """Run all steps; return the first part of the state after every step (empty if not `every`) and the last state."""
-    steps = drive.shape[0]
-    spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
-    runs = [None] * steps if lengths is None else active(lengths, drive).bool().unsqueeze(-1).unbind(0)
-    outputs, parts = [], state.unbind(0)
-    # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
-    for now, span, runs_on in zip(drive.unbind(0), spans, runs, strict=True):
-        new = step(now, parts, span)
-        if runs_on is not None:
-            new = tuple(torch.where(runs_on, after, other) for after, other in zip(new, parts, strict=True))
-        parts = new
-        if every:
-            outputs.append(parts[0])
-    return torch.stack(outputs) if every else drive.new_empty(0), torch.stack(parts)
 
 
 class StepwiseCell(RecurrentCell):

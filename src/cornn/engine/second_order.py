@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from cornn._autocast import no_autocast
@@ -11,7 +12,11 @@ from cornn.engine.op import LIBRARY
 from cornn.engine.updates import Oscillator, Spans, TimedUpdate, Update, find_update
 from cornn.functional import Spectrum, compose, unroll, unroll_by
 
-__all__ = ["by_autograd", "reference"]
+__all__ = ["Step", "by_autograd", "reference", "unroll_steps"]
+
+Step = Callable[[Tensor, tuple[Tensor, ...], Tensor | None], tuple[Tensor, ...]]
+"""Function (drive, state, span) -> state; drive: (*batch, rows), parts of the state: (*batch, hidden), span:
+(*batch, 1) or None."""
 
 
 def reference(operands: Operands, update: Update) -> tuple[Tensor, Tensor]:
@@ -22,8 +27,8 @@ def reference(operands: Operands, update: Update) -> tuple[Tensor, Tensor]:
     if bias is not None:
         drive = drive + bias.unsqueeze(-2)
     if not isinstance(update, TimedUpdate):
-        lives = None if lengths is None else active(lengths, drive).bool()
-        return _unroll(update, drive, state, weight, parameters, lives)
+        k = parameters.unsqueeze(-2).unbind(0)
+        return unroll_steps(lambda now, parts, _: update.step(now, parts, weight, k), drive, state, lengths=lengths)
     hidden, (y, z), constants, spans = weight.shape[-2], state, parameters.unsqueeze(-2), effective_timespans(operands)
     W, W_z = weight[..., :hidden], weight[..., hidden:]
     if isinstance(update, Spans):
@@ -37,23 +42,32 @@ def reference(operands: Operands, update: Update) -> tuple[Tensor, Tensor]:
     return output, torch.stack(last)
 
 
-def _unroll(
-    update: Update, drive: Tensor, state: Tensor, weight: Tensor, parameters: Tensor, lives: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Run an update over a sequence; where `lives`, (time, batch), is False, a sequence keeps its state."""
-    outputs, now, k = [], state.unbind(0), parameters.unsqueeze(-2).unbind(0)
-    masks = [None] * len(drive) if lives is None else lives.unsqueeze(-1).unbind(0)
-    for drive_n, mask in zip(drive.unbind(0), masks, strict=True):
-        next_state = update.step(drive_n, now, weight, k)
-        if mask is not None:
-            next_state = tuple(torch.where(mask, part, before) for part, before in zip(next_state, now, strict=True))
-        now = next_state
-        outputs.append(now[0])
-    return torch.stack(outputs), torch.stack(now)
+def unroll_steps(
+    step: Step,
+    drive: Float[Tensor, "time *batch rows"],
+    state: Float[Tensor, "states *batch hidden"],
+    timespans: Float[Tensor, "time *batch"] | None = None,
+    lengths: Tensor | None = None,
+    every: bool = True,
+) -> tuple[Tensor, Float[Tensor, "states *batch hidden"]]:
+    """Run all steps; return the first part of the state after every step (empty if not `every`) and the last state."""
+    steps = drive.shape[0]
+    spans = [None] * steps if timespans is None else timespans.unsqueeze(-1).unbind(0)
+    runs = [None] * steps if lengths is None else active(lengths, drive).bool().unsqueeze(-1).unbind(0)
+    outputs, parts = [], state.unbind(0)
+    # unbind, not indexing: the gradient of an indexing loop costs O(time^2).
+    for now, span, runs_on in zip(drive.unbind(0), spans, runs, strict=True):
+        new = step(now, parts, span)
+        if runs_on is not None:
+            new = tuple(torch.where(runs_on, after, other) for after, other in zip(new, parts, strict=True))
+        parts = new
+        if every:
+            outputs.append(parts[0])
+    return torch.stack(outputs) if every else drive.new_empty(0), torch.stack(parts)
 
 
 def by_autograd(
-    equations: Callable[..., tuple[Tensor, ...]],
+    equations: Callable[..., Sequence[Tensor | None]],
     tensors: Sequence[Tensor | None],
     grads: Sequence[Tensor | None],
     needs: Sequence[bool],
@@ -73,8 +87,7 @@ def by_autograd(
     """
     create_graph, device = torch.is_grad_enabled(), next(x.device.type for x in tensors if x is not None)
     with torch.enable_grad(), no_autocast(device):
-        # Views: the dependence of a state on weights that are also inputs belongs to the graph of the state.
-        views = [None if x is None else x.view_as(x) for x in tensors]
+        views = [x if x is None or not need else _variable(x) for x, need in zip(tensors, needs, strict=True)]
         pairs = [(result, grad) for result, grad in zip(equations(*views), grads, strict=True) if grad is not None]
         inputs = [x for x, need in zip(views, needs, strict=True) if need and x is not None]
         results, weights = zip(*pairs, strict=True)
@@ -91,35 +104,26 @@ def _setup(ctx, inputs, output) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _variable(x: Tensor | None) -> Tensor | None:
-    """Return a tensor to differentiate for: a view if it has its own graph, which may be traversed later."""
-    if x is None:
-        return None
+def _variable(x: Tensor) -> Tensor:
+    """Return a tensor to differentiate for, apart from the graph of x: a state may depend on weights, also inputs."""
     return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
 
 
 def _gradients(ctx, *grads):
     """Return the gradients of the backward pass, by differentiating the reference twice."""
-    grad_output, grad_last, *arguments, lengths = ctx.saved_tensors
+    *tensors, lengths = ctx.saved_tensors
     if all(grad is None for grad in grads):
         return (None,) * ctx.count
-    create_graph = torch.is_grad_enabled()
-    with torch.enable_grad(), no_autocast(arguments[0].device.type):
-        variables = [_variable(x) for x in (grad_output, grad_last, *arguments)]
-        grads_given, arguments = variables[:2], variables[2:]
-        results = reference(Operands._make([*arguments, lengths]), find_update(ctx.update))
-        pairs = [(y, g) for y, g in zip(results, grads_given, strict=True) if g is not None]
-        requested = [(x, g) for x, need, g in zip(arguments, ctx.needs, grads, strict=True) if need and g is not None]
-        outputs, weights = zip(*pairs, strict=True)
-        inputs, seconds = zip(*requested, strict=True)
-        first = torch.autograd.grad(outputs, inputs, weights, create_graph=True)
-        present = [x for x in variables if x is not None]
-        second = torch.autograd.grad(first, present, seconds, create_graph=create_graph, allow_unused=True)
-    computed = iter(second)
-    for_output, for_last, *for_arguments = [None if x is None else next(computed) for x in variables]
+
+    def backward(grad_output, grad_last, *arguments):
+        def forward(*arguments):
+            return reference(Operands(*arguments, lengths), find_update(ctx.update))
+
+        return by_autograd(forward, arguments, (grad_output, grad_last), ctx.needs)
+
+    for_output, for_last, *rest = by_autograd(backward, tensors, grads, [x is not None for x in tensors])
     # None for the output and the trail: the gradient depends on them only through the arguments.
-    for_tensors = (*BackwardInputs(for_output, for_last, None, None), *for_arguments)  # pyright: ignore[reportArgumentType]
-    return *for_tensors, *(None,) * (ctx.count - len(for_tensors))
+    return for_output, for_last, None, None, *rest, *(None,) * (ctx.count - len(rest) - len(BackwardInputs._fields))
 
 
 torch.library.register_autograd("cornn::recurrence_backward", _gradients, setup_context=_setup, lib=LIBRARY)
