@@ -341,12 +341,15 @@ class CoRNNCell(nn.Module):
         state: Float[Tensor, "2 batch hidden"] | None,
         *,
         timespans: Float[Tensor, "time batch"] | None,
-        lengths: Tensor | None,
-        every: bool,
-        backend: str,
-        precision: str = "exact",
+        **options,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run all steps.
+
+        Args:
+            input: The input.
+            state: The initial y and z; zeros if None.
+            timespans: Durations of the steps, or None.
+            **options: Other arguments of `engine.run`.
 
         Returns:
             The output of every step, possibly empty if not `every`, and the last y and z.
@@ -356,20 +359,9 @@ class CoRNNCell(nn.Module):
             constants = torch.stack([x if x.dim() else x.expand(size) for x in self.oscillators()])
         else:
             update, constants = engine.SPANS[self.activation], self._spectrum()
+        weights, scales = (self.weight_ih, self.bias, self.weight_hh), self._scales()
         return engine.run(
-            input,
-            state,
-            self.weight_ih,
-            self.bias,
-            self.weight_hh,
-            constants,
-            update=update,
-            timespans=timespans,
-            lengths=lengths,
-            scales=self._scales(),
-            every=every,
-            backend=backend,
-            precision=precision,
+            input, state, *weights, constants, update=update, timespans=timespans, scales=scales, **options
         )
 
     def _spectrum(self) -> Tensor:

@@ -14,14 +14,7 @@ class CustomRNNCell(Cell):
     """Weights and step of `CustomRNN`. `constants` has one row per parameter of the update."""
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        update: str = "leaky",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, *, update: str = "leaky", device=None, dtype=None
     ) -> None:
         super().__init__(input_size, hidden_size)
         rule = engine.find_update(update)

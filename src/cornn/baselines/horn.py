@@ -60,8 +60,8 @@ class HORNCell(Cell):
         alpha: float = 0.04,
         spread: float = 2.0,
         trainable: Sequence[str] = (),
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__(input_size, hidden_size)
         for name, value in (("h", h), ("omega", omega), ("gamma", gamma), ("alpha", alpha), ("spread", spread)):

@@ -34,8 +34,8 @@ class IncrementalRNNCell(StepwiseCell):
         eta: float = 0.5,
         alpha: float = 1.0,
         activation: str = "tanh",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__(input_size, hidden_size)
         if not isinstance(inner_steps, int) or inner_steps < 1:

@@ -91,31 +91,11 @@ class Cell(RecurrentCell):
             after = engine.find_update(self.update).step(drive, parts, weight, parameters.unbind(0))
         return after[0] if len(after) == 1 else after
 
-    def sequence(
-        self,
-        input: Tensor,
-        state: Tensor | None,
-        *,
-        timespans: Tensor | None,
-        lengths: Tensor | None,
-        every: bool,
-        backend: str,
-        precision: str = "exact",
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def sequence(self, input: Tensor, state: Tensor | None, **options) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run all steps; return the output of every step (possibly empty if not `every`) and the last state."""
         with engine.no_autocast(input.device.type):
             arguments = self.arguments()
-        return engine.run(
-            input,
-            state,
-            *arguments,
-            update=engine.find_update(self.update),
-            timespans=timespans,
-            lengths=lengths,
-            every=every,
-            backend=backend,
-            precision=precision,
-        )
+        return engine.run(input, state, *arguments, update=engine.find_update(self.update), **options)
 
 
 class Layer(Stack):

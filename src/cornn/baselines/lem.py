@@ -32,14 +32,7 @@ class LEMCell(StepwiseCell):
     timed = True
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dt: float = 1.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dt: float = 1.0, device=None, dtype=None
     ) -> None:
         super().__init__(input_size, hidden_size)
         if not 0 < dt <= 1:
@@ -55,17 +48,7 @@ class LEMCell(StepwiseCell):
     def stepper(self) -> Step:
         return _stepper(self.weight_hh, self.weight_zy, self.dt)
 
-    def sequence(
-        self,
-        input: Tensor,
-        state: Tensor | None,
-        *,
-        timespans: Tensor | None,
-        lengths: Tensor | None,
-        every: bool,
-        backend: str,
-        precision: str = "exact",
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def sequence(self, input, state, *, timespans, lengths, every, backend, precision="exact"):
         """Run all steps, by kernels if they support the call, otherwise step by step."""
         if backend in ("auto", "cuda") and precision == "exact":
             state = self.state_before(input, state)

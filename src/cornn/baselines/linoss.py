@@ -211,8 +211,8 @@ class LinOSSCell(nn.Module):
         *,
         discretisation: str = "implicit",
         block_dropout: float = 0.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__()
         check_sizes(input_size, hidden_size)
@@ -266,17 +266,7 @@ class LinOSSCell(nn.Module):
         low, high = stable_range(d, G)
         return torch.minimum(torch.maximum(A, low), high), G, d
 
-    def sequence(
-        self,
-        input: Tensor,
-        state: Tensor | None,
-        *,
-        timespans: Tensor | None,
-        lengths: Tensor | None,
-        every: bool,
-        backend: str,
-        precision: str = "exact",
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def sequence(self, input, state, *, timespans, lengths, every, backend, precision="exact"):
         check_plain("LinOSS", backend, precision)
         if state is None:
             state = input.new_zeros(len(self.states), input.shape[1], self.hidden_size)

@@ -32,15 +32,7 @@ def gru_step(drive: Tensor, h: Tensor, weight: Tensor, activation: Callable[[Ten
 class ReLUGRUCell(StepwiseCell):
     """Weights and step of `ReLUGRU`. All of them start in U(+-1 / sqrt(hidden_size)), as PyTorch's GRU does."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size)
         self.add_weights(bias, {"device": device, "dtype": dtype}, gates=3)
         self.reset_parameters()

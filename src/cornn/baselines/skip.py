@@ -40,15 +40,7 @@ class _SkipCell(StepwiseCell):
 
     gates: int
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size)
         where = {"device": device, "dtype": dtype}
         self.add_weights(bias, where, self.gates)

@@ -36,8 +36,8 @@ class UnICORNNCell(Cell):
         *,
         dt: float = 0.1,
         alpha: float = 1.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__(input_size, hidden_size)
         if not dt > 0 or not alpha >= 0:

@@ -41,15 +41,7 @@ class UnitaryRNNCell(StepwiseCell):
     recurrent_weights = ()
     permutation: Tensor
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, *, device=None, dtype=None) -> None:
         super().__init__(input_size, hidden_size)
         if hidden_size % 2:
             raise ValueError(f"hidden_size must be even (two real numbers per complex unit), got {hidden_size}")

@@ -117,7 +117,7 @@ def _gradients(ctx, *grads):
 
     def backward(grad_output, grad_last, *arguments):
         def forward(*arguments):
-            return reference(Operands(*arguments, lengths), find_update(ctx.update))
+            return reference(Operands._make((*arguments, lengths)), find_update(ctx.update))
 
         return by_autograd(forward, arguments, (grad_output, grad_last), ctx.needs)
 
