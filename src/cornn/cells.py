@@ -335,33 +335,27 @@ class CoRNNCell(nn.Module):
                 activation=self.activation,
             )
 
-    def sequence(
-        self,
-        input: Float[Tensor, "time batch input"],
-        state: Float[Tensor, "2 batch hidden"] | None,
-        *,
-        timespans: Float[Tensor, "time batch"] | None,
-        **options,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run all steps.
-
-        Args:
-            input: The input.
-            state: The initial y and z; zeros if None.
-            timespans: Durations of the steps, or None.
-            **options: Other arguments of `engine.run`.
-
-        Returns:
-            The output of every step, possibly empty if not `every`, and the last y and z.
-        """
+    def sequence(self, input, state, *, timespans, lengths, every, backend, precision="exact"):
+        """Run all steps; return the output of every step (possibly empty if not `every`) and the last y and z."""
         if timespans is None or not self.default_constants:
             update, size = engine.OSCILLATORS[self.damping, self.activation], self.hidden_size
             constants = torch.stack([x if x.dim() else x.expand(size) for x in self.oscillators()])
         else:
             update, constants = engine.SPANS[self.activation], self._spectrum()
-        weights, scales = (self.weight_ih, self.bias, self.weight_hh), self._scales()
         return engine.run(
-            input, state, *weights, constants, update=update, timespans=timespans, scales=scales, **options
+            input,
+            state,
+            self.weight_ih,
+            self.bias,
+            self.weight_hh,
+            constants,
+            update=update,
+            timespans=timespans,
+            lengths=lengths,
+            scales=self._scales(),
+            every=every,
+            backend=backend,
+            precision=precision,
         )
 
     def _spectrum(self) -> Tensor:
