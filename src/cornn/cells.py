@@ -13,7 +13,7 @@ from cornn._constants import CONSTANTS, Oscillators, Values, complete, constrain
 from cornn._initialisation import INITS, SCALED, draw_weights_
 from cornn._layer_arguments import check_input, check_sizes, check_state, check_timespans, check_trainable
 from cornn._random import uniform_
-from cornn._spectra import KnownSpectrum, compute_spectrum, is_cacheable
+from cornn._spectra import compute_spectrum, is_cacheable
 from cornn._state_dicts import SCALES_SINCE, adopt_paper_layer, describe_other_constants, is_without_scales
 from cornn._torch_private import compute_hooked_weights, find_tensors
 from cornn.engine.cell import CellWeights, step
@@ -77,7 +77,7 @@ class CoRNNCell(nn.Module):
     scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
-    _known_spectrum: KnownSpectrum | None = None
+    _known_spectrum: tuple[list, Oscillators, Tensor] | None = None  # of which constants, which `_spectrum` keeps
 
     def __init__(
         self,
@@ -363,9 +363,13 @@ class CoRNNCell(nn.Module):
         constants = self.oscillators()
         if self.trainable or not is_cacheable(constants):
             return compute_spectrum(constants, self.damping)
-        if self._known_spectrum is None or not self._known_spectrum.is_of(constants):
-            self._known_spectrum = KnownSpectrum.compute(constants, self.damping)
-        return self._known_spectrum.spectrum
+        # `_known_spectrum` also holds the constants, so that no other tensor gets their addresses.
+        key = [(id(value), value.data_ptr(), value._version) for value in constants]
+        known = self._known_spectrum
+        if known is None or known[0] != key:
+            with torch.inference_mode(False), torch.no_grad():
+                known = self._known_spectrum = key, constants, compute_spectrum(constants, self.damping)
+        return known[2]
 
     def __getstate__(self) -> dict:
         return {**super().__getstate__(), "_known_spectrum": None}  # pyright: ignore[reportAttributeAccessIssue]

@@ -56,17 +56,7 @@ class StepwiseCell(RecurrentCell):
         """Return V u + b of all steps, by one product."""
         return nn.functional.linear(input, self.weight_ih, self.bias)
 
-    def sequence(
-        self,
-        input: Float[Tensor, "time batch input"],
-        state: Float[Tensor, "states batch hidden"] | None,
-        *,
-        timespans: Float[Tensor, "time batch"] | None,
-        lengths: Tensor | None,
-        every: bool,
-        backend: str,
-        precision: str = "exact",
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def sequence(self, input, state, *, timespans, lengths, every, backend, precision="exact"):
         """Run all steps; return the output of every step (empty if not `every`) and the parts of the last state."""
         model = type(self).__name__.removesuffix("Cell")
         check_plain(model, backend, precision)
