@@ -681,6 +681,15 @@ def test_checkpoints_are_computed_again_with_replaced_weights(kind):
     torch.testing.assert_close(gradients(got, variables), gradients(want, variables), **FLOAT64)
 
 
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2}], ids=str)
+def test_a_pruned_layer_can_be_converted(options):
+    """Pruning computes the weights before a call, so that those of the call before have the former type."""
+    layer = make(**options, dtype=torch.float32)
+    prune.random_unstructured(layer.cell(), "weight_ih", 0.5)
+    output, _ = layer.double()(data())
+    assert output.dtype == DOUBLE
+
+
 def test_checkpoints_draw_the_weights_of_a_random_parametrization_once():
     layer, input = make(), data()
     nn.init.normal_(layer.cell().weight_hh)

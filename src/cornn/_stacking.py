@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from torch.utils.checkpoint import checkpoint
 
 from cornn._layer_arguments import arrange_timespans, check_count, check_input, check_lengths, check_state, check_tensor
-from cornn._torch_private import call_pre_hooks, current_transform_level
+from cornn._torch_private import call_pre_hooks, compute_hooked_weights, current_transform_level
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack"]
@@ -218,11 +218,11 @@ class Stack(nn.Module):
         cell = self.cells["l0"]
         if self.batch_first:
             input = input.transpose(0, 1)
+        call_pre_hooks(cell, input)
         input = check_input(input, cell.weight_ih, (3,), "")
         if input.shape[0] == 0:
             raise ValueError(NO_STEPS)
         options = {"every": True, "backend": self.backend, "precision": self.precision}
-        call_pre_hooks(cell, input)
         output, parts = cell.sequence(input, None, timespans=None, lengths=None, **options)
         state = parts if len(parts) > 1 else parts[0]
         return output.transpose(0, 1) if self.batch_first else output, state
@@ -251,9 +251,10 @@ class Stack(nn.Module):
                 input, unbatched, batch_first = input.unsqueeze(1), True, False
             elif batch_first and input.dim() == 3:
                 input = input.transpose(0, 1)
-        weight = next(iter(self.cells.values())).weight_ih
+        first_cell = next(iter(self.cells.values()))
+        compute_hooked_weights(first_cell)  # those of the previous call may have another type or device
         layout = "(batch, time, features)" if self.batch_first else "(time, batch, features)"
-        input = check_input(input, weight, (3,), f"{layout}, or (time, features) unbatched")
+        input = check_input(input, first_cell.weight_ih, (3,), f"{layout}, or (time, features) unbatched")
         if input.shape[0] == 0:
             raise ValueError(NO_STEPS)
         if timespans is not None:
@@ -261,7 +262,7 @@ class Stack(nn.Module):
         if lengths is not None and packed is None:
             lengths = check_lengths(lengths, input)
 
-        names = next(iter(self.cells.values())).states
+        names = first_cell.states
         shape = (len(self.cells), input.shape[1], self.hidden_size)
         if unbatched and state is not None:
             parts = check_state(state, names, (shape[0], shape[2]), input)
