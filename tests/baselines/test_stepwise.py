@@ -58,6 +58,26 @@ def assert_same(got, want):
 
 
 @every_layer
+def test_parametrizations_are_not_computed_at_every_step(name):
+    """A random one would give every step other weights."""
+    layer, computed = make(name), []
+
+    class Identity(nn.Module):
+        def forward(self, weight):
+            computed.append(weight)
+            return weight
+
+    for parameter, _ in list(layer.cell().named_parameters()):
+        nn.utils.parametrize.register_parametrization(layer.cell(), parameter, Identity())
+    counts = []
+    for steps in (2, TIME):
+        computed.clear()
+        layer(data(steps, BATCH, FEATURES))
+        counts.append(len(computed))
+    assert counts[0] == counts[1]
+
+
+@every_layer
 def test_positional_arguments_and_bias_are_those_of_lstm(name):
     layer = LAYERS[name](FEATURES, HIDDEN, 2, False, True, 0.25, True)
     assert (layer.num_layers, layer.bias, layer.batch_first) == (2, False, True)

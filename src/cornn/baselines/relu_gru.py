@@ -38,7 +38,8 @@ class ReLUGRUCell(StepwiseCell):
         self.reset_parameters()
 
     def stepper(self) -> Step:
-        return lambda drive, state, span: (gru_step(drive, state[0], self.weight_hh, torch.relu),)
+        weight = self.weight_hh
+        return lambda drive, state, span: (gru_step(drive, state[0], weight, torch.relu),)
 
 
 class ReLUGRU(Layer):

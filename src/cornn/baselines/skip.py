@@ -60,18 +60,21 @@ class _SkipCell(StepwiseCell):
         state[-2] = 1.0
         return state
 
-    def advance(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def advance(self, drive: Tensor, state: tuple[Tensor, ...], weight: Tensor) -> tuple[Tensor, ...]:
         """Return the state after this step, without chance and count; its last part is the input of the gate."""
         raise NotImplementedError
 
     def stepper(self) -> Step:
+        weight, for_gate, bias = self.weight_hh, self.weight_skip.unsqueeze(-1), self.bias_skip
+
         def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
             *old, chance, steps = state
             chance, steps = chance[:, :1], steps[:, :1]
             u = round_straight_through(chance)
-            new = [u * now + (1 - u) * other for now, other in zip(self.advance(drive, (*old,)), old, strict=True)]
-            total = new[-1] @ self.weight_skip.unsqueeze(-1)
-            growth = torch.sigmoid(total if self.bias_skip is None else total + self.bias_skip)
+            advanced = self.advance(drive, (*old,), weight)
+            new = [u * now + (1 - u) * other for now, other in zip(advanced, old, strict=True)]
+            total = new[-1] @ for_gate
+            growth = torch.sigmoid(total if bias is None else total + bias)
             chance = u * growth + (1 - u) * (chance + torch.minimum(growth, 1 - chance))
             return *new, chance.expand_as(new[0]), (steps + u).expand_as(new[0])
 
@@ -84,9 +87,9 @@ class SkipLSTMCell(_SkipCell):
     states = ("h", "c", "chance", "taken")
     gates = 4
 
-    def advance(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def advance(self, drive: Tensor, state: tuple[Tensor, ...], weight: Tensor) -> tuple[Tensor, ...]:
         h, c = state
-        return lstm_step(drive, h, c, self.weight_hh)
+        return lstm_step(drive, h, c, weight)
 
 
 class SkipGRUCell(_SkipCell):
@@ -95,8 +98,8 @@ class SkipGRUCell(_SkipCell):
     states = ("h", "chance", "taken")
     gates = 3
 
-    def advance(self, drive: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return (gru_step(drive, state[0], self.weight_hh, torch.tanh),)
+    def advance(self, drive: Tensor, state: tuple[Tensor, ...], weight: Tensor) -> tuple[Tensor, ...]:
+        return (gru_step(drive, state[0], weight, torch.tanh),)
 
 
 class SkipLSTM(Layer):

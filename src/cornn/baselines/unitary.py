@@ -75,12 +75,12 @@ class UnitaryRNNCell(StepwiseCell):
         return nn.functional.linear(input, self.weight_ih)
 
     def stepper(self) -> Step:
-        rotate, reflect, kind = self._rotations(), self._reflections(), self.weight_ih.dtype
+        rotate, reflect, bias = self._rotations(), self._reflections(), self.bias
 
         def step(drive: Tensor, state: tuple[Tensor, ...], span: Tensor | None) -> tuple[Tensor, ...]:
             h = self._evolve(_complex(state[0]), rotate, reflect) + _complex(drive)
-            h = mod_relu(h, self.bias)
-            return (torch.cat((h.real, h.imag), -1).to(kind),)
+            h = mod_relu(h, bias)
+            return (torch.cat((h.real, h.imag), -1).to(drive.dtype),)
 
         return step
 
