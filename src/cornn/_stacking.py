@@ -16,12 +16,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
 from cornn._layer_arguments import arrange_timespans, check_count, check_input, check_lengths, check_state, check_tensor
-from cornn._torch_private import call_pre_hooks, compute_hooked_weights, current_transform_level
+from cornn._torch_private import call_pre_hooks, compute_hooked_weights, current_transform_level, fix_weights
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack"]
@@ -41,19 +40,6 @@ def _reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
     source = torch.where(clock < lengths, lengths - 1 - clock, clock)
     source = source.reshape(source.shape + (1,) * (sequence.dim() - 2)).expand(sequence.shape)
     return sequence.gather(0, source)
-
-
-def _fix_weights(cell: Any) -> tuple[Any, list[Tensor]]:
-    """Return the cell with its present weights, whatever becomes of the cell, and these weights.
-
-    A checkpoint runs it again in the backward pass. Then parametrizations may compute others, of which dropout and
-    spectral norm are examples, and `functional_call` has put the former ones back.
-    """
-    names = {*cell._parameters, *cell._buffers, *getattr(cell, "parametrizations", ())}
-    weights = {name: getattr(cell, name) for name in names}
-    fixed = object.__new__(parametrize.type_before_parametrizations(cell))
-    fixed.__dict__ = {**cell.__dict__, "_parameters": {}, "_buffers": {}, **weights}
-    return fixed, [weight for weight in weights.values() if weight is not None]
 
 
 class Stack(nn.Module):
@@ -327,7 +313,7 @@ class Stack(nn.Module):
             )
         weights = []
         if not torch.compiler.is_compiling():
-            cell, weights = _fix_weights(cell)
+            cell, weights = fix_weights(cell)
 
         def run_segment(part, state, span, rest, *_) -> tuple[Tensor, tuple[Tensor, ...]]:
             return cell.sequence(part, state, timespans=span, lengths=rest, **options)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.nn.utils import parametrize
 
 __all__ = [
     "TESTED",
@@ -21,6 +22,7 @@ __all__ = [
     "current_transform_level",
     "find_apply",
     "find_tensors",
+    "fix_weights",
     "has_hooks",
     "is_eager",
     "is_tested",
@@ -121,6 +123,20 @@ def find_tensors(module: nn.Module, names: Sequence[str]) -> list[Tensor | None]
             value = buffers.get(name)
         tensors.append(getattr(module, name) if value is None else value)
     return tensors
+
+
+def fix_weights(module: nn.Module) -> tuple[Any, list[Tensor]]:
+    """Return the module with its present weights, whatever becomes of the module, and these weights.
+
+    A checkpoint runs it again in the backward pass. Then parametrizations may compute others, of which dropout and
+    spectral norm are examples, and `functional_call` has put the former ones back.
+    """
+    names = {*module._parameters, *module._buffers, *getattr(module, "parametrizations", ())}
+    weights = {name: getattr(module, name) for name in names}
+    fixed = object.__new__(parametrize.type_before_parametrizations(module))
+    fixed.__dict__ = {**module.__dict__, "_parameters": {}, "_buffers": {}, **weights}
+    # Autograd does not save tensors of the inference mode.
+    return fixed, [weight for weight in weights.values() if weight is not None and not weight.is_inference()]
 
 
 def call_pre_hooks(module: nn.Module, input: Tensor) -> None:
