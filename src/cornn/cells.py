@@ -335,7 +335,17 @@ class CoRNNCell(nn.Module):
                 activation=self.activation,
             )
 
-    def sequence(self, input, state, *, timespans, lengths, every, backend, precision="exact"):
+    def sequence(
+        self,
+        input: Float[Tensor, "time batch input"],
+        state: Float[Tensor, "2 batch hidden"] | None,
+        *,
+        timespans: Float[Tensor, "time batch"] | None,
+        lengths: Tensor | None,
+        every: bool,
+        backend: str,
+        precision: str = "exact",
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run all steps; return the output of every step (possibly empty if not `every`) and the last y and z."""
         if timespans is None or not self.default_constants:
             update, size = engine.OSCILLATORS[self.damping, self.activation], self.hidden_size
