@@ -668,6 +668,20 @@ def test_a_fifth_of_the_data_is_for_the_test(tables):
     assert (len(plan.splits.training), len(plan.splits.test)) == (32, 8)
     plan = plan_fit(tables / "series.csv", FitOptions(target="sales", time="day", task="forecast"))
     assert dict(plan.facts)["sequences"] == "1, the last 30 steps for the test"
+    frame = pandas.DataFrame({"shop": np.repeat(["a", "b"], [50, 100]), "sold": np.arange(150.0)})
+    frame.to_csv(tables / "shops.csv", index=False)
+    plan = plan_fit(tables / "shops.csv", FitOptions(target="sold", id="shop", task="forecast"))
+    assert dict(plan.facts)["sequences"] == "2, the last 10 to 20 steps of each for the test"
+
+
+def test_tables_that_are_cut_say_so_and_a_large_confusion_matrix_is_wide(cornn, tables):
+    kinds = np.arange(70) % 14
+    frame = pandas.DataFrame(np.sin(np.arange(20) * (kinds[:, None] + 1) / 10)).add_prefix("t")
+    frame.assign(kind=[f"kind {kind}" for kind in kinds]).to_csv(tables / "many.csv", index=False)
+    code, out, err = cornn("fit", tables / "many.csv", "--target", "kind", "--neurons", "64", "--out", "many")
+    assert code == 0, err
+    assert "… and 2 more" in out + err
+    assert '<figure class="wide">' in (tables / "many/report.html").read_text(encoding="utf8")
 
 
 def test_groups_are_never_split(tables):

@@ -256,7 +256,7 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         table = Table("class", "precision", "recall", "sequences", box=None, header_style="bold")
         for score in evaluation.class_scores()[:MAX_CLASSES]:
             table.add_row(score.name, show(score.precision), show(score.recall), str(score.count))
-        console.print(table)
+        _print_shortened(console, table, len(evaluation.classes))
     if evaluation.confusion and len(evaluation.classes) <= MAX_CLASSES:
         table = Table("true \\ predicted", *evaluation.classes, box=None, header_style="bold")
         for name, row in zip(evaluation.classes, evaluation.confusion, strict=True):
@@ -266,7 +266,7 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         table = Table("steps ahead", "RMSE", "RMSE of the best trivial rule", box=None, header_style="bold")
         for step, (error, idle) in list(enumerate(evaluation.ahead, 1))[:MAX_CLASSES]:
             table.add_row(str(step), f"{error:.4g}", f"{idle:.4g}")
-        console.print(table)
+        _print_shortened(console, table, len(evaluation.ahead))
     if evaluation.table:
         names = list(next(iter(evaluation.table.values())))
         table = Table("method", *names, box=None, header_style="bold")
@@ -275,3 +275,10 @@ def _print_answer(console: Console, evaluation: "Evaluation", after: str, detail
         console.print(table)
     for name, value in evaluation.more.items():
         line(console, f"{name} {show(value)}")
+
+
+def _print_shortened(console: Console, table: Table, rows: int) -> None:
+    """Print a table, and how many of its rows were left out."""
+    console.print(table)
+    if rows > table.row_count:
+        line(console, f"… and {rows - table.row_count} more", style="dim")

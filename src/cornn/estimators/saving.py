@@ -56,7 +56,8 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, NDArra
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}: pass the file that an estimator's `save` wrote")
-    arrays, metadata = unpack_tensors(read_bytes(path), path, remedy="fit and save it again")
+    remedy = "pass a file that an estimator's `save` wrote, or fit and save it again"
+    arrays, metadata = unpack_tensors(read_bytes(path), path, remedy=remedy)
     if KEY not in metadata:
         raise ValueError(f"{path} does not contain an estimator: pass a file that an estimator's `save` wrote")
     about = parse_json(metadata[KEY].encode(), path)

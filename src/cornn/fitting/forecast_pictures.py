@@ -70,7 +70,9 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
         pictures.append((caption, draw_errors_ahead(table.ahead, table.coverage)))
     if estimator.method_ == "pool":
         weights = {str(member): weight for member, weight in estimator.models_[0].pool.weights.items() if weight > 0}
-        pictures.append(("Members of the pool and their weights", draw_members(weights)))
+        pictures.append(
+            ("Members of the pool and their weights; a number in brackets is the season", draw_members(weights))
+        )
     return pictures
 
 

@@ -76,8 +76,10 @@ def _describe_split(splits: Splits) -> str:
     if splits.test is None:
         return ", all for training" + (f": {splits.why}" if splits.why else "")
     if splits.cuts is not None:
-        steps = sum(len(series.values) for series in splits.test.sequences) - sum(splits.cuts)
-        return f", the last {format_count(steps, 'step')} for the test"
+        counts = [len(series.values) - cut for series, cut in zip(splits.test.sequences, splits.cuts, strict=True)]
+        low, high = min(counts), max(counts)
+        steps = format_count(high, "step") if low == high else f"{low:,} to {high:,} steps"
+        return f", the last {steps}{' of each' if len(counts) > 1 else ''} for the test"
     return f", {len(splits.training):,} for training and {len(splits.test):,} for the test"
 
 

@@ -13,6 +13,7 @@ __all__ = ["DrawnForecast", "ForecastPanel", "draw_errors_ahead", "draw_forecast
 
 MAX_MEMBERS = 12
 DATE_CHARACTERS = 60  # of all dates below a panel
+DATE_STEPS = [1, 1.2, 2.4, 3.6, 4.8, 6, 7.2, 9.6, 10]  # multiples of 12 suit hours and months
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def _date_steps(panel: Any, format_step: Callable[[int], str], length: int) -> N
     """Write dates of `length` characters at the ticks of a panel."""
     from matplotlib.ticker import MaxNLocator
 
-    panel.xaxis.set_major_locator(MaxNLocator(max(2, DATE_CHARACTERS // length), integer=True))
+    most = max(2, DATE_CHARACTERS // length)
+    panel.xaxis.set_major_locator(MaxNLocator(most, steps=DATE_STEPS, integer=True, min_n_ticks=1))
     panel.xaxis.set_major_formatter(lambda step, _: format_step(round(step)))
 
 
