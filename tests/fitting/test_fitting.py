@@ -681,7 +681,9 @@ def test_tables_that_are_cut_say_so_and_a_large_confusion_matrix_is_wide(cornn, 
     code, out, err = cornn("fit", tables / "many.csv", "--target", "kind", "--neurons", "64", "--out", "many")
     assert code == 0, err
     assert "… and 2 more" in out + err
-    assert '<figure class="wide">' in (tables / "many/report.html").read_text(encoding="utf8")
+    page = (tables / "many/report.html").read_text(encoding="utf8")
+    assert '<div class="pair">' not in page
+    assert '<figure class="wide">' in page
 
 
 def test_groups_are_never_split(tables):
