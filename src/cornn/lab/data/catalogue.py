@@ -172,7 +172,7 @@ def state(name: str, folder: Path) -> State:
     try:
         words, files = entry.inspect(folder)
     except FileNotFoundError:
-        return State("missing", f"searched {', '.join(str(folder / place) for place in entry.places)}")
+        return State("missing", f"searched {', '.join(entry.places)}")
     except (ValueError, OSError) as error:
         return State("damaged", str(error))
     return State("present", words, sum(file.stat().st_size for file in files))
