@@ -19,6 +19,7 @@ from cornn.plots.style import (
     set_panel_title,
     styled,
     use_log_scale,
+    use_whole_ticks,
 )
 from cornn.theory import Diagnosis, Network, energy, gradients, hypotheses, measure, register, small_gain
 from cornn.theory.measure import Trajectory
@@ -31,7 +32,7 @@ TEN = math.log(10)
 @styled
 def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
     """Draw the energy along a trajectory, gradients by lag, and products of Jacobians, with the proven bounds."""
-    figure, axes = canvas(1, 3, size=(13.0, 4.6))
+    figure, axes = canvas(1, 3, size=(10.0, 4.4))
     first, second, third = axes[0]
     largest = energy.energy(network, trajectory.y, trajectory.z)[1:].amax((1, 2))
     steps = torch.arange(1, len(largest) + 1)
@@ -50,7 +51,10 @@ def draw_diagnosis(network: Network, trajectory: Trajectory) -> Any:
     plot_gradients_by_lag(second, {"this network": (network, trajectory)})
     set_panel_title(second, "b", "gradients by lag")
     plot_products(third, network, trajectory)
+    add_legend_below(third)  # in one column: the panel is narrow
     set_panel_title(third, "c", "products of Jacobians")
+    for panel in axes[0]:
+        use_whole_ticks(panel.xaxis)
     return figure
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from cornn.lab.experiments.demo import BATCH_SIZE, GOAL, HIDDEN_SIZE, PATIENCE, Curve, describe_limits, summarise
 from cornn.plots import pages
-from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, data_uri, set_panel_title, styled, use_log_scale
 
 MARKS = ("o", "^", "s")
 CHANCE = 1 / 6
@@ -27,7 +27,8 @@ def draw_demo(curves: Sequence[Curve]) -> Any:
             panel.plot(x, errors, label=curve.title, **look)
         panel.axhline(GOAL, color="#666666", linewidth=0.9, linestyle=(0, (4, 3)), label=f"goal {GOAL:g}")
         panel.axhline(CHANCE, color="#aaaaaa", linewidth=0.9, linestyle=":", label="always answering 1")
-        panel.set(yscale="log", xlabel=label)
+        use_log_scale(panel)
+        panel.set_xlabel(label)
         set_panel_title(panel, name, title)
     axes[0, 1].set_xscale("log")
     axes[0, 0].set_ylabel("validation error (MSE)")

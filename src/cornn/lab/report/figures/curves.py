@@ -7,7 +7,7 @@ import numpy as np
 
 from cornn.baselines import MODELS
 from cornn.lab.report.tables import RunGroup
-from cornn.plots.style import COLOURS, STYLES, canvas, styled
+from cornn.plots.style import COLOURS, STYLES, canvas, styled, use_log_scale
 
 MAX_LINES = 5
 """Largest group whose runs are drawn one by one."""
@@ -39,7 +39,7 @@ def curves(groups: Sequence[RunGroup]) -> Any:
     first = groups[0].records[0]
     lower = groups[0].better == "lower"
     if lower:
-        panel.set_yscale("log")
+        use_log_scale(panel)
     panel.set_xlabel("epoch" if first["curve"] and "epoch" in first["curve"] else "training step")
     panel.set_ylabel(f"validation {first['result']['metric']}" + ("" if lower else ", %"))
     panel.legend(loc="upper right" if lower else "lower right")
