@@ -126,3 +126,16 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match=r"^cannot write \S*safetensors \(No space left on device\): choose another"):
         save_estimator(fitted, tmp_path)
+
+
+def test_an_edited_model_card_is_kept(tmp_path):
+    from cornn.estimators import CoRNNClassifier
+
+    draw = torch.Generator().manual_seed(0)
+    fitted = CoRNNClassifier(random_state=0).fit(torch.randn(12, 20, generator=draw).numpy(), [0, 1] * 6)
+    card = tmp_path / "README.md"
+    save_estimator(fitted, tmp_path)
+    assert "library_name: cornn" in card.read_text(encoding="utf8")
+    card.write_text("# My own card", encoding="utf8")
+    save_estimator(fitted, tmp_path)
+    assert card.read_text(encoding="utf8") == "# My own card"

@@ -31,7 +31,7 @@ class CheckCommand:
     Prints which of the paper's hypotheses hold, every proven bound with the measured value, and a summary.
     """
 
-    folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(name="run", metavar="RUN")] = None
+    folder: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(name="run", metavar="[RUN]")] = None
     """A finished run folder."""
     task: str | None = None
     """Instead of a run: check the untrained layer of this task's recipe."""

@@ -187,8 +187,9 @@ def save_estimator(estimator: Any, folder: Path | str) -> None:
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     estimator.save(folder / ESTIMATOR)
-    with write_errors(folder):
-        write_atomically(folder / "README.md", card.encode())
+    if not (folder / "README.md").exists():  # as huggingface_hub does, so that an edited card is kept
+        with write_errors(folder):
+            write_atomically(folder / "README.md", card.encode())
 
 
 def push_estimator(estimator: Any, repository: str, *, private: bool = False) -> str:
