@@ -525,7 +525,7 @@ def test_settings_are_checked_before_the_summary(cornn, tables, last):
     for option in ("--hidden-size", "--epochs"):
         code, out, err = cornn("fit", "wide.csv", "--target", "kind", "--method", "network", option, "0", *last)
         assert (code, out) == (2, "")
-        assert err == f"cornn: {option[2:].replace('-', '_')} must be a positive integer, got 0\n"
+        assert err == f"cornn: {option} must be a positive integer, got 0\n"
 
 
 def test_the_page_of_a_fit_is_in_its_folder(cornn, tables):

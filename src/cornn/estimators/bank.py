@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._arguments import Argument, ArgumentError, to_names
+from cornn._arguments import Argument, ArgumentError, Setting, to_names
 from cornn._machine import resolve_device
 from cornn.engine import bank as engine
 from cornn.engine.bank import GROUP, LEVEL_STATS, PLAIN_STATS, Bank
@@ -318,7 +318,7 @@ class OscillatorBank(SequenceReader, _Container, BaseEstimator):
 def check_bank_settings(neurons: Any, thresholds: Any) -> None:
     """Validate the size of a bank."""
     if not isinstance(neurons, numbers.Integral) or neurons < 1:
-        raise ValueError(f"neurons must be a positive integer, got {neurons!r}")
+        raise ArgumentError(Setting("neurons"), f" must be a positive integer, got {neurons!r}")
     if not isinstance(thresholds, numbers.Integral) or not 1 <= int(thresholds) <= engine.MOST_LEVELS:
         raise ValueError(f"thresholds must be an integer from 1 to {engine.MOST_LEVELS}, got {thresholds!r}")
 

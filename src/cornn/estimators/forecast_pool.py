@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cornn._arguments import Argument, ArgumentError, InPython
+from cornn._arguments import Argument, ArgumentError, InPython, Setting
 from cornn._counts import format_count
 from cornn.estimators.forecast_layout import SeriesLayout, check_futures, describe_end
 from cornn.estimators.forecast_stream import ForecastStream
@@ -206,7 +206,7 @@ def read_periods(period: Any) -> tuple[int, ...] | None:
         return None
     periods = tuple(np.atleast_1d(np.asarray(period)).tolist())
     if not all(isinstance(number, Integral) and int(number) >= 1 for number in periods) or len(periods) > 2:
-        raise ValueError(f"period must be a positive integer, or two of them, got {period!r}")
+        raise ArgumentError(Setting("period"), f" must be a positive integer, or two of them, got {period!r}")
     return tuple(sorted({int(number) for number in periods if int(number) > 1}))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from cornn._arguments import to_names
+from cornn._arguments import ArgumentError, Setting, to_names
 from cornn._checked import convert
 from cornn.estimators.base import NETWORK_ATTRIBUTES
 from cornn.estimators.dated_index import check_future_dates, find_gap
@@ -156,7 +156,7 @@ class CoRNNForecaster(NetworkForecaster):
         for name in ("horizon", "window"):
             value = getattr(self, name)
             if (name == "horizon" or value is not None) and (not isinstance(value, Integral) or value < 1):
-                raise ValueError(f"{name} must be a positive integer, got {value!r}")
+                raise ArgumentError(Setting(name), f" must be a positive integer, got {value!r}")
         unknown = [name for name in self.families() if name not in FAMILIES]
         if unknown or not self.families():
             raise ValueError(f"unknown candidates {unknown}: choose some of {', '.join(FAMILIES)}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from cornn._arguments import Argument, ArgumentError, choose
+from cornn._arguments import Argument, ArgumentError, Setting, choose
 from cornn.engine import check_backend
 
 __all__ = ["NETWORK_ARGUMENTS", "check_settings", "get_network_setting", "resolve_method"]
@@ -45,14 +45,14 @@ def check_settings(settings: BaseEstimator) -> None:
         if name == "batch_size" and value is None:
             continue
         if not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{name} must be a positive integer, got {value!r}")
+            raise ArgumentError(Setting(name), f" must be a positive integer, got {value!r}")
     for name in ("validation_share", "dropout"):
         value = get_network_setting(settings, name)
         if value is not None and not (isinstance(value, numbers.Real) and 0 <= float(value) < 1):
-            raise ValueError(f"{name} must be at least 0 and below 1, got {value!r}")
+            raise ArgumentError(Setting(name), f" must be at least 0 and below 1, got {value!r}")
     rate = get_network_setting(settings, "learning_rate")
     if not (isinstance(rate, numbers.Real) and 0 < float(rate) < math.inf):
-        raise ValueError(f"learning_rate must be above 0, got {rate!r}")
+        raise ArgumentError(Setting("learning_rate"), f" must be above 0, got {rate!r}")
     decay = get_network_setting(settings, "weight_decay")
     if not (isinstance(decay, numbers.Real) and 0 <= float(decay) < math.inf):
         raise ValueError(f"weight_decay must be at least 0, got {decay!r}")
