@@ -1,9 +1,11 @@
 """Figures of forecasts."""
 
+import matplotlib.dates
 import numpy as np
+import pytest
 
-from cornn.estimators import Series
-from cornn.fitting.forecast_pictures import _list_dates
+from cornn.estimators.series import ValidSeries
+from cornn.fitting.forecast_pictures import find_axis
 from cornn.fitting.readers.table import Table
 from cornn.plots.forecasts import DrawnForecast, ForecastPanel, draw_errors_ahead, draw_forecasts
 
@@ -13,19 +15,31 @@ def labels(axes):
     return [label.get_text() for label in axes.get_xticklabels()]
 
 
-def test_steps_have_dates_if_the_file_has():
-    times, calendar = Table("x.csv", {"t": ["2026-01", "2026-02", "2026-04"]}, None).times("t")
-    format_step = _list_dates(calendar, Series(np.zeros(3), times), times[1] - times[0])
-    assert format_step is not None
-    assert [format_step(step) for step in range(-1, 5)] == ["", "2026-01", "2026-02", "2026-04", "2026-05", "2026-06"]
-    assert _list_dates(None, Series(np.zeros(3), times), 1.0) is None
-    forecast = DrawnForecast(np.arange(3.0, 5), np.zeros(2), {})
-    dated = ForecastPanel("sales", np.arange(3), np.zeros(3), [forecast], format_step=format_step)
-    plain = ForecastPanel("sales", np.arange(3), np.zeros(3), [forecast])
-    assert {"2026-01", "2026-06"} <= set(labels(draw_forecasts([dated]).axes[0]))
-    figure = draw_forecasts([plain])
-    assert "2026-01" not in labels(figure.axes[0])
-    assert [draw_forecasts([one]).axes[0].get_xlabel() for one in (dated, plain)] == ["", "step"]
+def axis(dates, horizon=2):
+    times, calendar = Table("x.csv", {"t": dates}, None).times("t")
+    return find_axis(calendar, ValidSeries(np.zeros((len(dates), 1)), times), times[1] - times[0], horizon)
+
+
+def test_forecasts_are_drawn_at_their_dates():
+    dated = axis(["2026-01", "2026-02", "2026-04"])
+    assert [str(step)[:7] for step in dated.steps] == ["2026-01", "2026-02", "2026-04"]
+    assert [str(step)[:7] for step in dated.ahead(3, 2)] == ["2026-05", "2026-06"]
+    zoned = axis(["2026-03-29 01:00:00+01:00", "2026-03-29 03:00:00+02:00"], 1)
+    assert [str(step)[11:16] for step in [*zoned.steps, *zoned.ahead(2, 1)]] == ["02:00", "03:00", "04:00"]
+    for plain in (find_axis(None, ValidSeries(np.zeros((3, 1))), None, 2), axis(["9998-01-01", "9999-01-01"])):
+        assert plain.steps.tolist() == list(range(len(plain.steps)))
+        assert plain.ahead(2, 2).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(("first", "step"), [("2015-01-31", "M"), ("2025-11-17", "D")])
+def test_ticks_are_at_the_first_days_of_months(first, step):
+    dates = (np.datetime64(first, step) + np.arange(92)).astype("datetime64[us]")
+    forecast = DrawnForecast(dates[90:], np.zeros(2), {})
+    (axes,) = draw_forecasts([ForecastPanel("sales", dates[:90], np.zeros(90), [forecast])]).axes
+    assert len(labels(axes)) > 2
+    assert {date.day for date in matplotlib.dates.num2date(axes.get_xticks())} == {1}
+    (plain,) = draw_forecasts([ForecastPanel("sales", np.arange(90), np.zeros(90), [])]).axes
+    assert [axes.get_xlabel(), plain.get_xlabel()] == ["", "step"]
 
 
 def test_dates_of_months_and_hours_are_a_year_or_a_day_apart():

@@ -1,6 +1,6 @@
 """What the page of a fitted forecaster shows: the series, the forecast with its intervals, and the backtest."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ MIN_STEPS = 40  # of a drawn series before its forecast
 HORIZONS = 8  # before the forecast
 BACKTESTS = 6  # forecasts drawn over the test split
 LEVELS = (0.9, 0.5)
-TO_MINUTES = len("2026-01-31 12:00")  # seconds and time zones would take too much space
 
 
 def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
@@ -38,25 +37,24 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
     coming, earlier = [], []
     series_drawn = min(MAX_SERIES, len(data.sequences))
     for number, (series, cut) in enumerate(zip(data.sequences[:series_drawn], cuts[:series_drawn], strict=True)):
-        format_step = _list_dates(data.calendar, series, estimator.unit_)
+        axis = find_axis(data.calendar, series, estimator.unit_, int(estimator.horizon))
         for column, feature in enumerate(estimator.targets_[: max(1, MAX_SERIES // series_drawn)]):
             name = data.features[feature]
             title = name if len(data.sequences) == 1 else f"{data.ids[number]}: {name}"
             values = series.values[:, feature]
             length, horizon = len(values), int(estimator.horizon)
-            forecast = _forecast(estimator, series, length, column)
+            forecast = _forecast(estimator, series, axis, length, column)
             first = max(0, length - max(MIN_STEPS, HORIZONS * horizon))
             if forecast is not None:
-                steps = np.arange(first, length)
-                coming.append(ForecastPanel(title, steps, values[first:], [forecast], format_step=format_step))
+                coming.append(ForecastPanel(title, axis.steps[first:], values[first:], [forecast]))
             if splits.test is not None:
                 start = cut if cut is not None else length // 2
                 origins = range(max(start, 1), length, max(horizon, -(-(length - start) // BACKTESTS)))
-                forecasts = [_forecast(estimator, series, origin, column) for origin in origins]
+                forecasts = [_forecast(estimator, series, axis, origin, column) for origin in origins]
                 first = max(0, start - (length - start))
                 backtests = [forecast for forecast in forecasts if forecast is not None]
-                steps, first_test = np.arange(first, length), start if cut else None
-                earlier.append(ForecastPanel(title, steps, values[first:], backtests, first_test, format_step))
+                first_test = axis.steps[start] if cut else None
+                earlier.append(ForecastPanel(title, axis.steps[first:], values[first:], backtests, first_test))
     pictures = []
     if coming:
         pictures.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
@@ -76,21 +74,46 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
     return pictures
 
 
-def _list_dates(calendar: Calendar | None, series: Any, unit: float | None) -> Callable[[int], str] | None:
-    """Return what gives the date of a step of a series or after it; None if its times are not dates."""
-    if calendar is None or series.times is None:
-        return None
-    times = np.asarray(series.times)
+@dataclass(frozen=True, eq=False)
+class TimeAxis:
+    """Where the samples of a series and its forecasts are drawn: at their dates, or at the numbers of their steps.
 
-    def format_step(step: int) -> str:
-        after = max(0, step - len(times) + 1)
-        text = calendar.format(times[step - after] + after * (unit or 1.0)) if step >= 0 else ""
-        return text[:TO_MINUTES]
+    Args:
+        times: Times of the samples, shape (steps,).
+        unit: Time between two steps of a forecast.
+        calendar: Of times that are dates; None if they are the numbers of steps.
+    """
 
-    return format_step
+    times: NDArray[np.float64]
+    unit: float
+    calendar: Calendar | None
+
+    @property
+    def steps(self) -> NDArray[Any]:
+        """Positions of the samples, shape (steps,)."""
+        return self._place(self.times)
+
+    def ahead(self, origin: int, horizon: int) -> NDArray[Any]:
+        """Return the positions of a forecast from the first `origin` samples, shape (horizon,)."""
+        return self._place(self.times[origin - 1] + self.unit * np.arange(1, horizon + 1))
+
+    def _place(self, times: NDArray[np.float64]) -> NDArray[Any]:
+        if self.calendar is None:
+            return times
+        moments = (self.calendar.find_moment(time) for time in times.tolist())
+        return np.array([moment and moment.replace(tzinfo=None) for moment in moments], "datetime64[us]")
 
 
-def _forecast(estimator: Any, series: ValidSeries, origin: int, column: int) -> DrawnForecast | None:
+def find_axis(calendar: Calendar | None, series: ValidSeries, unit: float | None, horizon: int) -> TimeAxis:
+    """Return the axis of a series: its dates, or its steps if it has none or they end beyond the year 9999."""
+    if calendar is not None and series.times is not None:
+        dated = TimeAxis(np.asarray(series.times), unit or 1.0, calendar)
+        if not np.isnat(dated.ahead(len(dated.times), horizon)).any():
+            return dated
+    return TimeAxis(np.arange(float(len(series.values))), 1.0, None)
+
+
+def _forecast(estimator: Any, series: ValidSeries, axis: TimeAxis, origin: int, column: int) -> DrawnForecast | None:
     """Forecast one target from the first `origin` samples, without those at their end that have no target.
 
     Returns:
@@ -113,4 +136,4 @@ def _forecast(estimator: Any, series: ValidSeries, origin: int, column: int) -> 
             low, high = estimator.predict_interval([known], level, **options)
             intervals[level] = (low[0, :, column], high[0, :, column])
     mean = estimator.predict([known], **options)[0, :, column]
-    return DrawnForecast(np.arange(origin, origin + estimator.horizon, dtype=float), mean, intervals)
+    return DrawnForecast(axis.ahead(origin, estimator.horizon), mean, intervals)

@@ -1,6 +1,6 @@
 """Figures of forecasts: the series with what comes next, the backtest, errors by step ahead, and the pool."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,6 @@ from cornn.plots.style import COLOURS, STYLES, canvas, plot_line, set_panel_titl
 __all__ = ["DrawnForecast", "ForecastPanel", "draw_errors_ahead", "draw_forecasts", "draw_members"]
 
 MAX_MEMBERS = 12
-DATE_CHARACTERS = 60  # of all dates below a panel
-DATE_STEPS = [1, 1.2, 2.4, 3.6, 4.8, 6, 7.2, 9.6, 10]  # multiples of 12 suit hours and months
 
 
 @dataclass(frozen=True)
@@ -21,12 +19,12 @@ class DrawnForecast:
     """One forecast of one series, with its intervals if it has some.
 
     Attributes:
-        steps: Steps that are forecast, shape (horizon,).
+        steps: Steps that are forecast, shape (horizon,): numbers, or dates if those of the series are dates.
         mean: Forecasts, shape (horizon,).
         intervals: Level -> lower and upper ends, each of shape (horizon,); the widest first.
     """
 
-    steps: NDArray[np.float64]
+    steps: NDArray[Any]
     mean: NDArray[np.float64]
     intervals: Mapping[float, tuple[NDArray[np.float64], NDArray[np.float64]]]
 
@@ -37,19 +35,17 @@ class ForecastPanel:
 
     Args:
         title: The title.
-        steps: Steps of the series, shape (steps,).
+        steps: Steps of the series, shape (steps,): numbers or dates.
         values: Values of the series, shape (steps,).
         forecasts: The forecasts.
         cut: The first test step, if any.
-        format_step: Returns the date of a step; None if steps have no dates.
     """
 
     title: str
     steps: NDArray[Any]
     values: NDArray[np.float64]
     forecasts: Sequence[DrawnForecast]
-    cut: float | None = None
-    format_step: Callable[[int], str] | None = None
+    cut: Any = None
 
 
 @styled
@@ -73,23 +69,23 @@ def draw_forecasts(panels: Sequence[ForecastPanel]) -> Any:
         if content.cut is not None:
             panel.axvline(content.cut, color="#999999", linewidth=0.8, linestyle=":")
         panel.set_title(content.title.replace("$", r"\$"))
-        if content.format_step is not None:
-            _date_steps(panel, content.format_step, len(content.format_step(int(content.steps[0]))))
+        if content.steps.dtype.kind == "M":
+            _use_date_ticks(panel.xaxis)
         else:
             use_whole_ticks(panel.xaxis)
-    if panels[-1].format_step is None:
+    if panels[-1].steps.dtype.kind != "M":
         axes[-1, 0].set_xlabel("step")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower left", ncols=4)
     return figure
 
 
-def _date_steps(panel: Any, format_step: Callable[[int], str], length: int) -> None:
-    """Write dates of `length` characters at the ticks of a panel."""
-    from matplotlib.ticker import MaxNLocator
+def _use_date_ticks(axis: Any) -> None:
+    """Put the ticks of an axis at round dates, such as the first days of months."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    most = max(2, DATE_CHARACTERS // length)
-    panel.xaxis.set_major_locator(MaxNLocator(most, steps=DATE_STEPS, integer=True, min_n_ticks=1))
-    panel.xaxis.set_major_formatter(lambda step, _: format_step(round(step)))
+    locator = AutoDateLocator(minticks=3, maxticks=8)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 @styled

@@ -32,9 +32,8 @@ class Calendar:
 
     def format(self, time: float) -> str:
         """Return a time, as the reader gives it, as a date; an empty text beyond the year 9999."""
-        try:
-            moment = self._in_months(time) if self.monthly else datetime.fromtimestamp(time, UTC)
-        except (OverflowError, ValueError, OSError):
+        moment = self.find_moment(time)
+        if moment is None:
             return ""
         if self.words == "quarter":
             return f"{moment.year} Q{(moment.month + 2) // 3}"
@@ -46,9 +45,16 @@ class Calendar:
             return moment.strftime(self.words)
         if self.words == "day":
             return moment.date().isoformat()
-        if self.monthly or self.zone is None:
-            return moment.replace(tzinfo=self.zone).isoformat(" ")
-        return moment.astimezone(self.zone).isoformat(" ")
+        return moment.replace(tzinfo=self.zone).isoformat(" ")
+
+    def find_moment(self, time: float) -> datetime | None:
+        """Return a time, as the reader gives it, in the time zone of the last date; None beyond the year 9999."""
+        try:
+            if self.monthly:
+                return self._in_months(time)
+            return datetime.fromtimestamp(time, self.zone or UTC)
+        except (OverflowError, ValueError, OSError):
+            return None
 
     def _in_months(self, time: float) -> datetime:
         year, month = divmod(round(time / MONTH) - 1, 12)
