@@ -225,6 +225,9 @@ def test_attributions_of_a_regressor_have_the_units_of_its_target():
     small = CoRNNRegressor(neurons=64, random_state=0).fit(X, y.astype(float))
     large = CoRNNRegressor(neurons=64, random_state=0).fit(X, 1000.0 * y)
     assert_allclose(large.attributions(X[:4]), 1000 * small.attributions(X[:4]), rtol=1e-3)
+    for size in (1e-300, 1e300):  # beyond float32
+        sized = CoRNNRegressor(neurons=64, random_state=0).fit(X, size * y)
+        assert_allclose(sized.attributions(X[:4]) / size, small.attributions(X[:4]), rtol=1e-3)
     both = CoRNNRegressor(neurons=64, random_state=0).fit(X, np.stack([y, -y], 1).astype(float))
     assert_allclose(both.attributions(X[:4], target=0), -both.attributions(X[:4], target=1), atol=1e-9)
 

@@ -111,6 +111,8 @@ def test_a_regressor_learns_in_the_units_of_its_targets():
     fitted = CoRNNRegressor(**LEARN_NETWORK).fit(X[:90], y[:90])
     assert fitted.predict(X[90:]).shape == (30, 2)
     assert fitted.score(X[90:, :], y[90:]) > 0.8
+    with pytest.raises(ValueError, match="y has 1 targets per sequence, expected 2 as in `fit`"):
+        fitted.score(X[90:, :], y[90:, 0])
     assert CoRNNRegressor(**NETWORK).fit(X, y[:, 0]).predict(X).shape == (120,)
 
 
@@ -283,7 +285,7 @@ def test_missing_values_are_filled_forward_and_marked():
     assert np.isfinite(whole.predict_proba(X)).all()
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e-13, 1e200])
+@pytest.mark.parametrize("unit", [1e-300, 1e-13, 1e300])
 def test_the_unit_of_values_and_targets_does_not_matter(unit):
     X, y = waves(24)
     usual = CoRNNRegressor(**NETWORK).fit(X, y + 0.5)
@@ -293,6 +295,7 @@ def test_the_unit_of_values_and_targets_does_not_matter(unit):
     torch.testing.assert_close(
         torch.from_numpy(found.predict(X * unit) / unit), torch.from_numpy(usual.predict(X)), **FLOAT32
     )
+    assert found.score(X * unit, (y + 0.5) * unit) == pytest.approx(usual.score(X, y + 0.5), rel=1e-4)
 
 
 def test_a_constant_is_not_blown_up():
@@ -322,6 +325,7 @@ def test_a_horizon_that_nothing_was_known_of_is_refused():
     with pytest.raises(ValueError, match=r"feature 0 5 steps ahead: .*a horizon of at most 4, or pass longer"):
         CoRNNForecaster(**QUICK, horizon=5).fit(list(X[:, :5]))
     gone = np.stack([X, np.full_like(X, np.nan)], 2)
+    gone[0, 0, 1] = 1.0
     with pytest.raises(ValueError, match=r"feature 1 1 steps ahead: .*remove it from targets"):
         CoRNNForecaster(**QUICK).fit(gone)
 

@@ -98,7 +98,12 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
 
     def ridge_target(self, y: Any) -> NDArray[np.float64]:
         """Return standardised targets, shape (sequences, targets)."""
-        return (to_float_array(y, "y").reshape(len(y), -1) - self.target_mean_) / self.target_scale_
+        table = to_float_array(y, "y", "sequence").reshape(len(y), -1)
+        if table.shape[1] != len(self.target_mean_):
+            raise ValueError(
+                f"y has {table.shape[1]} targets per sequence, expected {len(self.target_mean_)} as in `fit`"
+            )
+        return (table - self.target_mean_) / self.target_scale_
 
     def held_out_score(self, scores: NDArray, target: NDArray) -> tuple[str, float]:
         """Return the mean R² of the targets."""
@@ -132,8 +137,9 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
         Returns:
             The R², at most 1.
         """
-        predictions = self.predict(X, timespans=timespans)
-        return float(r2_score(self._read_answers(X, y), predictions, sample_weight=sample_weight))
+        outputs = self._outputs(self.validate_input(X, timespans))
+        # R² does not depend on the units; squares of large numbers would overflow.
+        return float(r2_score(self.ridge_target(self._read_answers(X, y)), outputs, sample_weight=sample_weight))
 
     def attributions(self, X: Any, *, timespans: Any = None, target: int | None = None) -> NDArray[np.float64]:
         """Compute how much each value contributed to the prediction, as input times gradient, by one backward pass.
@@ -156,8 +162,9 @@ class CoRNNRegressor(RegressorMixin, SequenceEstimator):
             raise ValueError(f"y has {count} columns: choose one with target=0 to {count - 1}")
         if not 0 <= (target or 0) < count:
             raise ValueError(f"target must be from 0 to {count - 1}, got {target}")
-        weights = np.where(np.arange(count) == (target or 0), self.target_scale_, 0.0)
-        return self._fitted.attribute(sequences, np.tile(weights, (len(sequences), 1)), resolve_device(self.device))
+        weights = np.tile(np.arange(count) == (target or 0), (len(sequences), 1)).astype(np.float64)
+        standardised = self._fitted.attribute(sequences, weights, resolve_device(self.device))
+        return standardised * self.target_scale_[target or 0]
 
     def stream(self, sensors: int | None = None) -> PredictionStream | BankStream:
         """Open a stream that predicts from one sample at a time.

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from cornn.estimators.preparation import mean_and_scale
 from cornn.fitting.readers import Dataset
 
 __all__ = ["STATISTICS", "compute_statistics", "predict_with_ridge"]
@@ -57,4 +58,6 @@ def predict_with_ridge(task: str, training: Dataset, test: Dataset) -> NDArray:
     if task == "classify":
         return np.asarray(RidgeClassifierCV(ALPHAS).fit(inputs, training.labels()).predict(others))
     target = training.numbers().reshape(len(training), -1)
-    return np.asarray(RidgeCV(ALPHAS).fit(inputs, target).predict(others)).reshape(len(test), -1)
+    mean, scale = mean_and_scale(target)
+    predictions = np.asarray(RidgeCV(ALPHAS).fit(inputs, (target - mean) / scale).predict(others))
+    return predictions.reshape(len(test), -1) * scale + mean

@@ -272,19 +272,20 @@ def wilson_interval(right: int, count: int) -> tuple[float, float]:
 def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Dataset) -> Evaluation:
     truth = test.numbers().reshape(len(test), -1)
     predictions = estimator.predict(test.sequences).reshape(len(test), -1)
-    usual = training.numbers().reshape(len(training), -1).mean(0)
-    scale = mean_and_scale(training.numbers().reshape(len(training), -1))[1]
+    usual, scale = mean_and_scale(training.numbers().reshape(len(training), -1))
     simple = predict_with_ridge("regress", training, test)
     error, trivial, ridge = (_rms((truth - other) / scale) for other in (predictions, usual, simple))
     names = training.layout.target  # an array may have several columns, and one name or none
     if len(names) != truth.shape[1]:
         names = _number_names(names[0] if names else "target", truth.shape[1])
     more: dict[str, float] = {}
-    for name, true, answer in zip(names, truth.T, predictions.T, strict=True):
-        more[f"{name}: mean absolute error"] = float(np.abs(true - answer).mean())
-        more[f"{name}: root mean square error"] = _rms(true - answer)
-        if true.std() > 0:
-            more[f"{name}: R²"] = float(1 - ((true - answer) ** 2).sum() / ((true - true.mean()) ** 2).sum())
+    # In standard deviations, as squares of large numbers would overflow.
+    errors, spreads = (truth - predictions) / scale, (truth - mean_and_scale(truth)[0]) / scale
+    for name, unit, own, spread in zip(names, scale.tolist(), errors.T, spreads.T, strict=True):
+        more[f"{name}: mean absolute error"] = unit * float(np.abs(own).mean())
+        more[f"{name}: root mean square error"] = unit * _rms(own)
+        if _rms(spread) > 0:
+            more[f"{name}: R²"] = 1 - (_rms(own) / _rms(spread)) ** 2
     return Evaluation(
         "error in standard deviations of the target",
         "lower",
