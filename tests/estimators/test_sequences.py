@@ -157,6 +157,20 @@ def test_a_sequence_without_values_is_an_error_whatever_the_others_are(others):
     assert len(read_sequences(X, SINGLE)) == others + 1  # a forecaster skips it
 
 
+@pytest.mark.parametrize("estimator", [CoRNNClassifier(neurons=64), CoRNNForecaster()])
+def test_a_feature_without_values_is_an_error(estimator):
+    X = np.random.default_rng(0).normal(size=(6, 9, 3))
+    X[:, :, 1] = np.nan
+    y = () if isinstance(estimator, CoRNNForecaster) else ([0, 1] * 3,)
+    with pytest.raises(ValueError, match="feature 1 has no values, all are missing: leave it out"):
+        estimator.fit(X, *y)
+    frames = [pandas.DataFrame(own, columns=["a", "b", "c"]) for own in X]
+    with pytest.raises(ValueError, match="feature 'b' has no values"):
+        estimator.fit(frames, *y)
+    X[3, :4, 1] = 1.0
+    estimator.fit(X, *y)
+
+
 def test_a_frame_of_steps_without_dates_is_not_taken_for_series():
     steps = pandas.DataFrame({"a": np.arange(80.0), "b": np.arange(80.0)})
     with pytest.raises(ValueError, match=r"shape \(80, 2\) without dates: pass X.to_numpy\(\)\[None\] for one series"):

@@ -19,7 +19,7 @@ import pytest
 
 from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
-from cornn.fitting import fit_file
+from cornn.fitting import fit_file, predict_file
 from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Layout, read
 from cornn.fitting.readers.table import Table
@@ -82,6 +82,7 @@ def test_the_page_suggests_only_exports_that_work(cornn, tables, table, options,
     page = (tables / "here" / "report.html").read_text(encoding="utf8")
     assert re.findall(r"cornn export here --to (\w+)", page) == exports
     assert ("Values count relative to the mean" in page) == bool(neurons)
+    assert ("Series(values, times)" in page) == ("import Series, load" in page) == ("--time" in options)
 
 
 def test_a_wide_table_to_a_model_a_report_and_predictions(cornn, tables):
@@ -242,6 +243,16 @@ def test_the_summary_of_several_series_in_an_array(cornn, tmp_path):
     out = cornn("fit", "four.npz", "--horizon", "2", "--dry-run")[1]
     assert re.search(r"sequences:? +4", out)
     assert "one series" not in out
+
+
+def test_a_feature_without_values_in_new_data_is_named(cornn, tmp_path):
+    rows = [[k // 5, k % 7, k % 3, "xy"[k // 5 % 2]] for k in range(100)]
+    write_csv(tmp_path / "data.csv", ["id", "a", "b", "kind"], rows)
+    write_csv(tmp_path / "new.csv", ["id", "a", "b"], [[*row[:2], ""] for row in rows[:10]])
+    arguments = ("--target", "kind", "--id", "id", "--neurons", "64", "--quiet", "--no-report", "--out", "here")
+    assert cornn("fit", "data.csv", *arguments)[0] == 0
+    with pytest.warns(UserWarning, match=r"new.csv: all values of b are missing: the predictions do without them"):
+        assert predict_file(tmp_path / "here", tmp_path / "new.csv").rows
 
 
 def test_a_column_without_values_in_the_test_part(cornn, tables):
@@ -467,6 +478,11 @@ WRONG = {
     "a seed": (NUMBERS, ("--target", "y", "--seed", "-1"), "cornn: --seed must not be negative, got -1"),
     "a setting": (NUMBERS, ("--target", "y", "--neurons", "0"), "neurons must be a positive integer"),
     "values to forecast": (NUMBERS, ("--task", "forecast", "--target", "z"), "data.csv has no values 'z' to forecast"),
+    "an empty column": (
+        "id,a,b,c,y\n" + "".join(f"{k // 5},{k},,,{k // 5 % 2}\n" for k in range(50)),
+        ("--target", "y", "--id", "id"),
+        "data.csv has no value in the columns b, c: omit them with --ignore b c",
+    ),
     "too short": ("a\n1\n", ("--task", "forecast"), "the longest series has one step, forecasts need at least two"),
 }
 
@@ -615,11 +631,44 @@ def test_why_there_is_no_test_part_is_said(cornn, tmp_path):
     rows = ["t0,t1,t2,kind", *(f"{number},1,2,{'ab'[number % 2]}" for number in range(5))]
     (tmp_path / "few.csv").write_text("\n".join(rows))
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run")
-    assert "all for training: too few per class for a test split" in out
+    assert "all for training, no test split: too few sequences per class" in out
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0.01")
-    assert "all for training: too few for a test split" in out
+    assert "all for training, no test split: too few sequences" in out
     _, out, _ = cornn("fit", "few.csv", "--target", "kind", "--dry-run", "--test-share", "0")
     assert "all for training:" not in out
+
+
+def test_a_fit_without_a_test_says_so(cornn, tmp_path, recwarn):
+    random = np.random.default_rng(0)
+    rows = [[*random.normal(size=3).round(3), f"c{number}"] for number in range(30)]
+    write_csv(tmp_path / "each.csv", ["t0", "t1", "t2", "kind"], rows)
+    code, _, err = cornn("fit", "each.csv", "--target", "kind", "--neurons", "64", "--quiet", "--out", "here")
+    sentence = "nothing is known about the performance on new data, as there is no test split: too few sequences per"
+    assert code == 0
+    assert sentence in err
+    assert sentence in (tmp_path / "here/report.html").read_text()
+    assert "unique classes" not in err
+    assert not list(recwarn)
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_the_size_of_a_target_does_not_matter(cornn, tables, size):
+    X, y = waves()
+    target = X.mean(1) + y
+    found = {}
+    for name, factor in (("plain", 1.0), ("far", size)):
+        rows = [[*own, factor * number] for own, number in zip(X, target, strict=True)]
+        write_csv(tables / f"{name}.csv", [*(f"t{k}" for k in range(STEPS)), "y"], rows)
+        arguments = ("--target", "y", "--neurons", "64", "--device", "cpu", "--quiet", "--out", name)
+        code, _, err = cornn("fit", f"{name}.csv", *arguments)
+        assert code == 0
+        assert "warning" not in err
+        found[name] = json.loads((tables / name / "result.json").read_text())
+        assert "inf" not in str(found[name])
+    assert found["far"]["more"]["y: R²"] == pytest.approx(found["plain"]["more"]["y: R²"], rel=1e-5)
+    assert found["far"]["baselines"] == pytest.approx(found["plain"]["baselines"], rel=1e-5)
+    error = "y: root mean square error"
+    assert found["far"]["more"][error] == pytest.approx(size * found["plain"]["more"][error], rel=1e-5)
 
 
 def test_a_file_is_fitted_from_python(tables):
@@ -776,7 +825,7 @@ def test_the_result_is_announced_before_the_report(cornn, tables, monkeypatch):
 
 @pytest.mark.parametrize("method", ["pool", "network"])
 def test_errors_of_forecasts_name_the_column(cornn, tmp_path, method):
-    rows = "".join(f"2020-01-{day:02},{day % 3},\n" for day in range(1, 29))
+    rows = "".join(f"2020-01-{day:02},{day % 3},{'5' * (day == 1)}\n" for day in range(1, 29))
     (tmp_path / "wind.csv").write_text("day,sales,wind\n" + rows)
     arguments = ("fit", "wind.csv", "--time", "day", "--horizon", "2", "--method", method, "--no-report")
     code, _, err = cornn(*arguments, "--target", "wind", "--quiet")

@@ -816,7 +816,9 @@ def test_decimal_commas_are_read_next_to_semicolons_and_tabs(tmp_path, delimiter
     path.write_text("\n".join(["a b kind y", "1,5 2,5 1,5,2 0,5", "1 2 x 2"]).replace(" ", delimiter))
     data = read(path, Layout(target=("kind",), ignore=("y",), form="wide"))
     assert data.target == [("1,5,2",), ("x",)]  # a text stays as it is
-    assert read(path, Layout(target=("y",), ignore=("kind",), form="wide")).target == [("0.5",), ("2",)]
+    data = read(path, Layout(target=("y",), ignore=("kind",), form="wide"))
+    assert (data.target, data.labels().tolist()) == ([("0,5",), ("2",)], ["0,5", "2"])
+    assert (data.numbers().tolist(), data.infer_task()) == ([0.5, 2], "regress")
 
     path.write_text("\n".join(["id v w", "1 2 1,5", "1 4 1", "1 3 1.5"]).replace(" ", delimiter))
     np.testing.assert_array_equal(read(path, Layout(id="id", ignore=("w",))).sequences[0].values[:, 0], [2, 4, 3])
@@ -869,3 +871,22 @@ def test_a_fit_and_its_predictions_read_decimal_commas(tmp_path):
         fit_file(tmp_path / f"{name}.csv", horizon=2, time="day", out=tmp_path / name, report=False)
         found += [predict_file(tmp_path / name, tmp_path / f"{other}.csv").rows for other in ("a", "b")]
     assert found[0] == found[1] == found[2] == found[3]
+
+
+@pytest.mark.parametrize("target", ["kind", "size"])
+def test_classes_are_written_like_those_of_the_file(tmp_path, target):
+    random = np.random.default_rng(0)
+    for name, comma in (("a", ","), ("b", ".")):
+        rows = [["t0", "t1", "t2", target]]
+        rows += [[*(f"{number:.3f}".replace(".", comma) for number in own), f"{k % 2}{comma}5"]
+                 for k, own in enumerate(random.normal(size=(20, 3)))]  # fmt: skip
+        (tmp_path / f"{name}.csv").write_text("\n".join(map(";".join, rows)))
+    task = "classify" if target == "kind" else "regress"
+    options = {"test": tmp_path / "b.csv", "out": tmp_path / "here", "settings": {"neurons": 64}, "report": False}
+    result = fit_file(tmp_path / "a.csv", target=target, task=task, **options)
+    assert result.evaluation is not None
+    if task == "classify":
+        assert result.evaluation.classes == ("0,5", "1,5")  # those of b.csv are the same
+        assert {row[1] for row in predict_file(tmp_path / "here", tmp_path / "b.csv").rows} <= {"0,5", "1,5"}
+    else:
+        assert {number for _, truth, _ in result.evaluation.pairs for number in truth} == {0.5, 1.5}

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._arguments import to_names
 from cornn.estimators.dated_index import is_dated, read_date_gaps
 from cornn.estimators.frames import Columns, find_names, flatten_index, sequence_ids
-from cornn.estimators.sequences import check_as_trained, read_sequences
+from cornn.estimators.sequences import check_as_trained, check_features, read_sequences
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import is_frame
 
@@ -76,6 +76,7 @@ class SequenceReader:
         steps = self._find_steps(X, columns)
         names = find_names(X, columns, leave_out)
         sequences = read_sequences(X, columns._replace(values=names), timespans, warn=True)
+        check_features(sequences, names)
         # From here on an earlier fit is replaced: if this one fails, the estimator is not fitted.
         vars(self).pop(self.fitted_by, None)
         self.columns_, self.steps_ = None if names is None else [str(name) for name in names], steps

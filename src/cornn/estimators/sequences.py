@@ -13,7 +13,7 @@ from cornn.estimators.times import compute_gaps, read_gaps
 from cornn.estimators.values import is_frame, is_missing, to_array, to_float_array
 from cornn.estimators.wide_frames import check_index, check_order, check_rows, check_same_order
 
-__all__ = ["check_as_trained", "is_single", "read_sequences"]
+__all__ = ["check_as_trained", "check_features", "is_single", "read_sequences"]
 
 
 LAYOUTS = ("ntc", "nct")
@@ -135,6 +135,23 @@ def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> Seq
     if gaps is not None and len(gaps) != len(values):
         raise ValueError(f"sequence {number} has {len(values)} steps but {len(gaps)} times: pass one time per step")
     return SequenceData(values, gaps)
+
+
+def check_features(sequences: Sequence[SequenceData], names: Sequence[Any] | None) -> None:
+    """Check that every feature of the training data has a known value: nothing can be learned from the others.
+
+    Args:
+        sequences: The sequences.
+        names: Names of the features, or None.
+    """
+    empty = np.ones(sequences[0].values.shape[1], bool)
+    for sequence in sequences:
+        # The first sequences decide for almost all features.
+        empty &= np.isnan(sequence.values).all(0)
+        if not empty.any():
+            return
+    where = [f"{number}" if names is None else repr(str(names[number])) for number in np.flatnonzero(empty).tolist()]
+    raise ValueError(f"feature {', '.join(where)} has no values, all are missing: leave it out")
 
 
 def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed: bool) -> None:

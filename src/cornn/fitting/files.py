@@ -1,9 +1,12 @@
 """From a file to a fitted model, its report and its predictions: the functions of `cornn fit` and `cornn predict`."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from cornn._arguments import Argument, ArgumentError, to_names
 from cornn._atomic import release_folder, reserve_folder, reserve_new_folder
@@ -217,6 +220,8 @@ def fit_file(
         finished = fit(plan.task, plan.splits, plan.settings, watch)
         words = plan.test.source if plan.test is not None else f"a held-out split of {plan.data.source}"
         notes = [*plan.data.notes]
+        if plan.splits.why:
+            notes.append(f"nothing is known about the performance on new data, as there is {plan.splits.why}")
         if finished.interrupted:
             epochs = format_count(finished.estimator.n_iter_, "epoch")
             notes.append(f"stopped by Ctrl-C after {epochs}: the best model so far is kept")
@@ -263,7 +268,12 @@ def predict_file(model: Path | str, path: Path | str, level: float | None = None
         >>> predict_file("waves", "new.csv").rows
     """
     estimator, data = _read_new(model, path)
-    return predict(estimator, data, level=level)
+    predictions = predict(estimator, data, level=level)
+    empty = np.all([np.isnan(series.values).all(0) for series in data.sequences], 0)
+    if empty.any():
+        names = ", ".join(name for name, missing in zip(data.features, empty, strict=True) if missing)
+        warnings.warn(f"{path}: all values of {names} are missing: the predictions do without them", stacklevel=2)
+    return predictions
 
 
 def attribute_file(model: Path | str, path: Path | str) -> Predictions:

@@ -97,7 +97,7 @@ def split(
         return _split_off_steps(data, share, targets)
     count = round(share * len(data))
     if not count:
-        return Splits(data, None, why="too few for a test split" if share else "")
+        return Splits(data, None, why="no test split: too few sequences" if share else "")
     random = generator(seed, "test part")  # the name of the stream fixes the split
     if data.groups is not None:
         return _split_groups(data, data.groups, count, random)
@@ -108,7 +108,7 @@ def split(
         held_out = torch.randperm(len(data), generator=random)[:count]
     chosen = set(held_out.tolist())
     if not chosen:
-        return Splits(data, None, why="too few per class for a test split")
+        return Splits(data, None, why="no test split: too few sequences per class")
     return Splits(data.select([row for row in range(len(data)) if row not in chosen]), data.select(sorted(chosen)))
 
 
@@ -136,7 +136,7 @@ def _split_off_steps(data: Dataset, share: float, targets: Sequence[int] | None)
     lengths = [count_known(series.values[:, columns]) or len(series.values) for series in data.sequences]
     cuts = [length - math.floor(share * length) for length in lengths]
     if cuts == lengths:
-        return Splits(data, None, why="too few steps for a test split" if share else "")
+        return Splits(data, None, why="no test split: too few steps" if share else "")
     pairs = zip(data.sequences, cuts, strict=True)
     shorter = [whole.take(cut) for whole, cut in pairs]
     return Splits(replace(data, sequences=shorter), data, cuts)

@@ -169,11 +169,14 @@ def _describe_usage(finished: FitResult, folder: Path) -> Mapping[str, str]:
     """Return how to use the model, in the shell and in Python."""
     place = str(folder)
     method = "predict_proba" if finished.task == "classify" else "predict"
+    imported, shape = "load", "(sequences, time, features)"
+    if finished.splits.training.sequences[0].times is not None:
+        imported, shape = "Series, load", "[Series(values, times), ...]; values: (time, features), times: (time,)"
     python = [
-        "from cornn.estimators import load",
+        f"from cornn.estimators import {imported}",
         "",
         f"model = load({f'{place}/model.safetensors'!r})",
-        f"model.{method}(X)  # X: (sequences, time, features)",
+        f"model.{method}(X)  # X: {shape}",
     ]
     quoted = shlex.quote(place)
     commands = {f"cornn predict {quoted} new.csv": "one row per sequence"}

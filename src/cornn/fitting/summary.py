@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cornn._counts import format_count
+from cornn.estimators.preparation import mean_and_scale
 from cornn.estimators.times import MONTH
 from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Dataset
@@ -74,7 +75,7 @@ def _describe_gaps(gaps: NDArray[np.float64], calendar: Calendar | None) -> str:
 
 def _describe_split(splits: Splits) -> str:
     if splits.test is None:
-        return ", all for training" + (f": {splits.why}" if splits.why else "")
+        return ", all for training" + (f", {splits.why}" if splits.why else "")
     if splits.cuts is not None:
         counts = [len(series.values) - cut for series, cut in zip(splits.test.sequences, splits.cuts, strict=True)]
         low, high = min(counts), max(counts)
@@ -90,8 +91,7 @@ def _describe_feature(column: np.ndarray) -> str:
         return "no values, not informative"
     if known.min() == known.max():
         return f"constant {known[0]:.4g}, not informative{missing}"
-    with np.errstate(over="ignore"):
-        mean, deviation = known.mean(), known.std()
+    (mean,), (deviation,) = mean_and_scale(known[:, None])
     return f"{known.min():.4g} to {known.max():.4g}, mean {mean:.4g}, standard deviation {deviation:.4g}{missing}"
 
 

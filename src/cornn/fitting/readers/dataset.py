@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cornn._arguments import Argument, ArgumentError
 from cornn.estimators.series import ValidSeries
 from cornn.fitting.readers.calendar import Calendar
+from cornn.fitting.readers.decimals import has_decimal_comma
 
 __all__ = ["FORMS", "Dataset", "Layout", "name_features"]
 
@@ -63,6 +64,7 @@ class Dataset:
     places: list[str]  # position of each sequence in the file
     groups: list[Any] | None = None  # group of each sequence
     calendar: Calendar | None = None  # of times that are dates
+    decimal_commas: bool = False  # whether targets that are numbers may have decimal commas
     notes: tuple[str, ...] = ()  # assumptions of the reader, for the user to check
     companion: "Dataset | None" = None  # test data in the same file
     remedy: tuple[str | Argument, ...] = ("choose its column with ", Argument("target"))  # if there is no target
@@ -90,7 +92,7 @@ class Dataset:
         numbers = []
         for row, place in zip(self._present(), self.places, strict=True):
             try:
-                numbers.append([float(value) for value in row])
+                numbers.append([self._parse(value) for value in row])
             except ValueError:
                 problem = f"{self.source}, {place}: the target {row[0]!r} is not a number: "
                 remedy = ("correct it, or learn classes with ", Argument("task", "classify"))
@@ -134,11 +136,14 @@ class Dataset:
         if len(rows[0]) > 1:
             return "regress"
         try:
-            numbers = {float(row[0]) for row in rows}
+            numbers = {self._parse(row[0]) for row in rows}
         except ValueError:
             return "classify"
         few = len(numbers) <= 20 and all(number.is_integer() for number in numbers)
         return "classify" if few else "regress"
+
+    def _parse(self, value: Any) -> float:
+        return float(value.replace(",", ".") if self.decimal_commas and isinstance(value, str) else value)
 
     def _present(self) -> list[tuple]:
         if self.target is None:
@@ -153,5 +158,6 @@ class Dataset:
 
 
 def _spell(label: Any) -> str:
-    """Return a label as text; a whole number has no fraction."""
-    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+    """Return a label as text; a whole number has no fraction, and others have a decimal point."""
+    text = str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+    return text.replace(",", ".") if has_decimal_comma(text) else text

@@ -21,7 +21,7 @@ from cornn.fitting.readers.steps import (
     list_value_columns,
     warn_of_unused_time,
 )
-from cornn.fitting.readers.table import INDEX, Table
+from cornn.fitting.readers.table import INDEX, Table, shorten
 
 __all__ = ["shape"]
 
@@ -64,6 +64,7 @@ def shape(table: Table, layout: Layout, *, require_target: bool = True) -> Datas
             ) from None
     layout = replace(layout, form=form)
     data = (_shape_wide if form == "wide" else _shape_long)(table, layout, ids, target)
+    data = replace(data, decimal_commas=table.decimal_commas)
     if form == "wide" and len(data.features) == 1:
         return data  # its columns are steps; the feature has no name
     return replace(data, sequences=[replace(sequence, names=data.features) for sequence in data.sequences])
@@ -147,6 +148,10 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
     if not names:
         raise describe_no_values(table)
     columns = np.stack([table.numbers(name) for name in names], 1)
+    empty = [name for name, column in zip(names, columns.T, strict=True) if np.isnan(column).all()]
+    if table.fitting and 0 < len(empty) < len(names):
+        ignore = Argument("ignore", empty)
+        raise ArgumentError(f"{table.source} has no value in the columns {shorten(empty)}: omit them with ", ignore)
     times, calendar = (None, None) if layout.time is None else table.times(layout.time)
     pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)
     ids_found = [1] if layout.form == "series" else [name for name, _ in pairs]
@@ -217,7 +222,9 @@ def _read_sequence_targets(table: Table, target: tuple[str, ...], rows: list[NDA
 def _read_targets(table: Table, names: tuple[str, ...], rows: Any) -> list[tuple] | None:
     if not names:
         return None
-    columns = [[_clean_cell(value) for value in table.cells(name)] for name in names]
+    for name in names:
+        table.cells(name)  # checks decimals
+    columns = [[_clean_cell(value) for value in table.columns[name]] for name in names]
     return [tuple(column[row] for column in columns) for row in rows]
 
 
