@@ -35,6 +35,31 @@ def test_one_series_by_itself(X):
     assert found.gaps is None
 
 
+@pytest.mark.parametrize("method", ["bank", "network"])
+def test_times_in_another_unit_than_in_training_are_an_error(method):
+    X, y = np.random.default_rng(0).normal(size=(12, 9)), [0, 1] * 6
+    settings = {"neurons": 64} if method == "bank" else {"hidden_size": 4, "epochs": 1}
+    seconds = np.cumsum(np.random.default_rng(1).uniform(1e3, 5e3, X.shape), 1)
+    fitted = CoRNNClassifier(**settings, random_state=0).fit(
+        [Series(*pair) for pair in zip(X, seconds, strict=True)], y
+    )
+    expected = fitted.predict_proba([Series(*pair) for pair in zip(X, seconds, strict=True)])
+    for resolution in ("ms", "us", "ns"):  # durations are in seconds, whatever their resolution is
+        times = (1e3 * seconds).astype("timedelta64[ms]").astype(f"timedelta64[{resolution}]")
+        found = fitted.predict_proba([Series(*pair) for pair in zip(X, times, strict=True)])
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+    hours = [Series(*pair) for pair in zip(X, seconds / 3600, strict=True)]
+    with pytest.raises(ValueError, match=r"the median time between 97 samples is .* give the times in the same unit"):
+        fitted.predict(hours)
+    assert len(fitted.predict([Series(X[0, :3], np.arange(3.0))])) == 1  # too few to compare
+
+
+def test_a_duration_is_not_a_feature():
+    lasting = pandas.DataFrame({"id": [0, 0, 1, 1], "v": [1, 2, 3, 4], "t": pandas.to_timedelta([1, 2, 3, 4], "s")})
+    with pytest.raises(ValueError, match="column 't' contains dates or durations"):
+        CoRNNClassifier(id_column="id").fit(lasting, ["a", "b"])
+
+
 def test_dates_that_are_not_evenly_spaced_are_times():
     X = pandas.Series(np.arange(3.0), pandas.to_datetime(["2020-01-01", "2020-01-02", "2020-01-05"]))
     (found,) = read_sequences(X, SINGLE)

@@ -890,3 +890,42 @@ def test_classes_are_written_like_those_of_the_file(tmp_path, target):
         assert {row[1] for row in predict_file(tmp_path / "here", tmp_path / "b.csv").rows} <= {"0,5", "1,5"}
     else:
         assert {number for _, truth, _ in result.evaluation.pairs for number in truth} == {0.5, 1.5}
+
+
+def test_marks_of_thousands_are_not_read_as_decimals(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id;sold;price\n1;1.234;2,5\n1;987;2,75\n")
+    message = "numbers in column 'price' have commas, those in column 'sold' points: write all decimals in the same way"
+    with pytest.warns(UserWarning, match=r"row 1 \(line 2\), column 'sold': '1.234' is read as a number below 1000"):
+        assert message in refused(path, Layout(id="id"))
+    path.write_text("id\tsold\n1\t987\n1\t1,234\n")
+    with pytest.warns(UserWarning, match=r"row 2 \(line 3\), column 'sold': '1,234' is read as a number below 1000"):
+        read(path, Layout(id="id"))
+    for cells in ("1,234 2,345", "0,234 1", "1,5 1,234 1", "1 2"):
+        path.write_text("\n".join(["id;v", *(f"1;{cell}" for cell in cells.split())]))
+        read(path, Layout(id="id"))
+
+
+def test_truth_values_are_numbers(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,on\n1,True\n1,\n1,FALSE\n")
+    np.testing.assert_array_equal(read(path, Layout(id="id")).sequences[0].values[:, 0], [1, np.nan, 0])
+
+
+@pytest.mark.parametrize("date", ["01/31/2026", "31.01.26", "31-1-2026 12:00"])
+def test_a_date_in_another_format_is_advised_to_be_written_like_others(tmp_path, date):
+    path = tmp_path / "a.csv"
+    path.write_text(f"date,v\n{date},1\n{date},2\n")
+    assert "if it is a date, write it like 2026-01-31" in refused(path, Layout(form="series"))
+
+
+def test_times_of_new_data_are_dates_if_those_of_the_training_data_are(tmp_path):
+    files = {"numbers": "t,v\n1,1\n2,1\n", "dates": "t,v\n2026-01-01,1\n2026-01-02,1\n"}
+    layouts = {}
+    for kind, content in files.items():
+        (tmp_path / f"{kind}.csv").write_text(content)
+        layouts[kind] = read(tmp_path / f"{kind}.csv", Layout(form="series", time="t")).layout
+    for kind, other in (("numbers", "dates"), ("dates", "numbers")):
+        assert read(tmp_path / f"{kind}.csv", layouts[kind], require_target=False).sequences[0].times is not None
+        with pytest.raises(ValueError, match=f"column 't' are {kind}, those of the training data are {other}: write"):
+            read(tmp_path / f"{kind}.csv", layouts[other], require_target=False)

@@ -222,9 +222,10 @@ def _column(frame: Any, name: Any, where: str) -> NDArray[np.float64]:
     column = np.asarray(frame[name])
     if column.ndim != 1:
         raise ValueError(f"{where}two columns are named {name!r}: rename one of them")
-    if column.dtype.kind == "M":
+    if column.dtype.kind in "mM":
         raise ValueError(
-            f"{where}column {name!r} contains dates: name it in time_column, or remove it from value_columns"
+            f"{where}column {name!r} contains dates or durations: name it in time_column, or remove it from "
+            "value_columns"
         )
     return to_float_array(column, f"{where}column {name!r}", "row")
 

@@ -93,7 +93,7 @@ class SequenceReader:
         for number, gaps in enumerate(dates):
             if gaps is not None:
                 sequences[number] = self._place_dates(sequences[number], gaps)
-        check_as_trained(sequences, self.n_features_in_, timed=self._unit is not None)
+        check_as_trained(sequences, self.n_features_in_, self._unit)
         return sequences
 
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:

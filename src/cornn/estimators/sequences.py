@@ -12,6 +12,7 @@ from cornn.estimators.series import SequenceData, Series, ValidSeries, check_kno
 from cornn.estimators.times import compute_gaps, read_gaps
 from cornn.estimators.values import is_frame, is_missing, to_array, to_float_array
 from cornn.estimators.wide_frames import check_index, check_order, check_rows, check_same_order
+from cornn.forecasting.series import check_unit
 
 __all__ = ["check_as_trained", "check_features", "is_single", "read_sequences"]
 
@@ -154,14 +155,15 @@ def check_features(sequences: Sequence[SequenceData], names: Sequence[Any] | Non
     raise ValueError(f"feature {', '.join(where)} has no values, all are missing: leave it out")
 
 
-def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed: bool) -> None:
+def check_as_trained(sequences: Sequence[SequenceData], features: int, unit: float | None) -> None:
     """Check that sequences match the training data of an estimator.
 
     Args:
         sequences: The sequences.
         features: Number of features in training.
-        timed: Whether the estimator was fitted with times.
+        unit: Median time between the samples of the training data; None if they have no times.
     """
+    timed = unit is not None
     for number, sequence in enumerate(sequences):
         if sequence.values.shape[1] != features:
             raise ValueError(
@@ -172,6 +174,9 @@ def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed:
             fitted, verb = ("with", "lacks") if timed else ("without", "has")
             remedy = "pass times too" if timed else "fit with times too, or fill the gaps with rows of missing values"
             raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {verb} them: {remedy}")
+    if unit is not None:
+        gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
+        check_unit(gaps[gaps > 0], unit)
 
 
 def _check_alike(sequences: list[SequenceData]) -> None:

@@ -212,7 +212,7 @@ def complete_spans(spans: NDArray[np.float64], begins: NDArray[np.bool_] | bool)
 
 
 def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float64]:
-    """Return the time since the previous sample; NaN for the first. Dates are converted to seconds.
+    """Return the time since the previous sample; NaN for the first. Dates and durations are converted to seconds.
 
     Args:
         times: The times.
@@ -223,6 +223,8 @@ def compute_gaps(times: Any, where: str, given: Any = None) -> NDArray[np.float6
     given = np.asarray(times if given is None else given)
     if times.dtype.kind == "M":
         times = (times - times.min()) / np.timedelta64(1, "s")
+    elif times.dtype.kind == "m":
+        times = times / np.timedelta64(1, "s")
     elif times.dtype.kind in "OUT" and times.ndim == 1 and all(map(is_date, times.tolist())):
         cells = times.tolist()
         dates = add_zones([parse_date(cell) for cell in cells], cells, lambda step: f"{where}, step {step}")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 __all__ = [
     "History",
     "check_length",
+    "check_unit",
     "count_known",
     "count_missing",
     "fill_gaps",
@@ -104,13 +105,7 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
         Steps, shape (time,), the first 0.
     """
     steps = np.concatenate([[0.0], gaps[1:] / unit])
-    middle = float(np.median(steps[1:])) if len(gaps) > FEW_GAPS else 1.0
-    if not 1 / UNLIKE < middle < UNLIKE:
-        raise ValueError(
-            f"the median time between the {len(gaps):,} samples of a series is {middle * unit:g}, and that of the "
-            f"training data {unit:g}: give the times in the same unit (dates count in seconds); fit series that are "
-            "sampled so differently by themselves"
-        )
+    check_unit(gaps[1:], unit)
     check_length(float(steps.sum()), len(gaps), unit)
     rounded = np.round(steps)
     uneven = (np.abs(steps - rounded) > UNEVEN * np.maximum(rounded, 1)) | (rounded == 0)
@@ -120,6 +115,22 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
         positions = -np.round(back)
         return (positions - positions[0]).astype(int)
     return np.cumsum(np.concatenate([[0.0], np.maximum(rounded[1:], 1.0)])).astype(int)
+
+
+def check_unit(gaps: NDArray[np.float64], unit: float) -> None:
+    """Check that times are in the unit of the training data.
+
+    Args:
+        gaps: Times between samples; if there are only a few, nothing is checked.
+        unit: The median time between samples in the training data.
+    """
+    middle = float(np.median(gaps)) if len(gaps) >= FEW_GAPS else unit
+    if not 1 / UNLIKE < middle / unit < UNLIKE:
+        raise ValueError(
+            f"the median time between {len(gaps) + 1:,} samples is {middle:g}, and that of the training data {unit:g}: "
+            "give the times in the same unit (dates count in seconds); fit series that are sampled so differently by "
+            "themselves"
+        )
 
 
 def check_length(steps: float, samples: int, unit: float) -> None:

@@ -32,6 +32,7 @@ class Layout:
         group: The column of the group, such as a person, whose sequences are never split between training and test.
         axes: Order of the axes of three-dimensional arrays: "ntc" (sequences, time, features) or "nct", as in aeon.
         steps: Numbers of the steps in training, if numbered columns are the steps.
+        dated: Whether the times of the training data are dates; None if unknown.
     """
 
     form: str | None = None
@@ -43,6 +44,7 @@ class Layout:
     group: str | None = None
     axes: str = "ntc"
     steps: tuple[int, ...] = ()
+    dated: bool | None = None
 
 
 def name_features(count: int) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 
 from cornn.estimators.values import parse_number
 
-__all__ = ["MixedDecimals", "has_decimal_comma", "read_decimals"]
+__all__ = ["MixedDecimals", "find_thousands", "has_decimal_comma", "read_decimals"]
 
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+
+THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}[,.]\d{3}\s*")
 
 
 class MixedDecimals(ValueError):
@@ -50,3 +52,10 @@ def read_decimals(cells: Sequence[str]) -> Sequence[str]:
     if point is not None and any(commas):
         raise MixedDecimals(cells, commas.index(True), point)
     return [cell.replace(",", ".") for cell in cells]
+
+
+def find_thousands(cells: Sequence[str]) -> int | None:
+    """Return the first of the cells if their commas or points may mark thousands: 1,234 next to whole numbers."""
+    marked = [row for row, cell in enumerate(cells) if "," in cell or "." in cell]
+    suspicious = len(marked) < len(cells) and all(THOUSANDS.fullmatch(cells[row]) for row in marked)
+    return marked[0] if marked and suspicious else None

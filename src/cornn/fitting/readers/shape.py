@@ -153,6 +153,15 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
         ignore = Argument("ignore", empty)
         raise ArgumentError(f"{table.source} has no value in the columns {shorten(empty)}: omit them with ", ignore)
     times, calendar = (None, None) if layout.time is None else table.times(layout.time)
+    if times is not None:
+        kinds = ("numbers", "dates")
+        dated = calendar is not None
+        if layout.dated not in (None, dated):
+            raise ValueError(
+                f"{table.source}: the times in column {layout.time!r} are {kinds[dated]}, those of the training data "
+                f"are {kinds[not dated]}: write them in the same way"
+            )
+        layout = replace(layout, dated=dated)
     pairs = split_rows(np.zeros(len(table)) if ids is None or layout.form == "series" else np.asarray(ids), times)
     ids_found = [1] if layout.form == "series" else [name for name, _ in pairs]
     rows = [rows_of_id for _, rows_of_id in pairs]

@@ -4,8 +4,9 @@ import csv
 import io
 import math
 import re
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from cornn.estimators.times import (
 )
 from cornn.estimators.values import parse_number
 from cornn.fitting.readers.calendar import Calendar, find_calendar
-from cornn.fitting.readers.decimals import MixedDecimals, has_decimal_comma, read_decimals
+from cornn.fitting.readers.decimals import MixedDecimals, find_thousands, has_decimal_comma, read_decimals
 from cornn.fitting.readers.rows import read_text
 
 __all__ = [
@@ -47,6 +48,9 @@ HEADER = re.compile(r'(?:"[^"]*"|[^"\n])*')
 INDEX = "date of the row"
 """Name given to an unnamed column of dates, which pandas writes for its index."""
 UNNAMED = re.compile(r"Unnamed: \d+")
+BOOLEANS = {"false": 0.0, "true": 1.0}
+DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{2,4}(\D.*)?")
+"""A date, in a format that may not be supported."""
 FITTED_WITH = "a model needs the columns that it was fitted with"
 """Advice of errors in predictions."""
 
@@ -60,6 +64,7 @@ class Table:
     lines: list[int] | None  # CSV: last line of each row, counted from 1
     fitting: bool = True  # whether errors may advise arguments of a fit, which predictions do not have
     decimal_commas: bool = False  # whether numbers may have decimal commas
+    marks: dict[str, str] = field(default_factory=dict)  # comma or point -> a column of numbers with it
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -95,6 +100,8 @@ class Table:
             numbers = np.array(column, dtype=np.float64)
         except (TypeError, ValueError):
             numbers = self._read_numbers(name, column)
+        if self.decimal_commas:
+            self._check_marks(name)
         infinite = np.flatnonzero(np.isinf(numbers))
         if len(infinite):
             raise ValueError(
@@ -134,11 +141,27 @@ class Table:
         compact = parse_compact_dates(np.array(numbers))
         return (np.array(numbers), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
 
+    def _check_marks(self, name: str) -> None:
+        """Check that no column of numbers has decimal commas, and another points: one of them marks thousands."""
+        column = self.columns[name]
+        mark = next((mark for mark in ",." if any(mark in cell for cell in column)), None)
+        if mark is None:
+            return
+        self.marks.setdefault(mark, name)
+        if len(self.marks) > 1:
+            raise ValueError(
+                f"{self.source}: numbers in column {self.marks[',']!r} have commas, those in column "
+                f"{self.marks['.']!r} points: write all decimals in the same way, and thousands without a mark"
+            )
+        if (row := find_thousands(column)) is not None:
+            message = f"{self.source}, {self.place(row)}, column {name!r}: {column[row]!r} is read as a number below "
+            warnings.warn(f"{message}1000: if it is not, write thousands without a mark", stacklevel=2)
+
     def _read_numbers(self, name: str, column: list) -> NDArray[np.float64]:
         numbers, wrong = np.full(len(column), np.nan), []
         for row, value in enumerate(column):
             try:
-                numbers[row] = parse_number(value)
+                numbers[row] = parse_number(BOOLEANS.get(str(value).strip().lower(), value))
             except (TypeError, ValueError):
                 wrong.append(row)
         if wrong:
@@ -151,11 +174,13 @@ class Table:
         time, ignore = Argument("time", name), Argument("ignore", [name])
         remedy: tuple[str | Argument, ...] = ("correct it, or omit the column with ", ignore)
         if isinstance(value, str) and has_decimal_comma(value):
-            remedy = ("write decimals with a point, or separate the cells by semicolons",)
+            remedy = ("write decimals with a point and thousands without a mark, or separate the cells by semicolons",)
         elif not self.fitting:
             remedy = ("correct it",)
         elif is_date(value):
             remedy = ("if it is the time of a sample, use ", time, "; else omit it with ", ignore)
+        elif isinstance(value, str) and DATE.fullmatch(value.strip()):
+            remedy = ("if it is a date, write it like 2026-01-31; else omit it with ", ignore)
         value_shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else repr(value)[:60]
         return ArgumentError(
             f"{self.source}, {self.place(row)}, column {name!r}: {value_shown} is not a number: ", *remedy
