@@ -929,3 +929,22 @@ def test_times_of_new_data_are_dates_if_those_of_the_training_data_are(tmp_path)
         assert read(tmp_path / f"{kind}.csv", layouts[kind], require_target=False).sequences[0].times is not None
         with pytest.raises(ValueError, match=f"column 't' are {kind}, those of the training data are {other}: write"):
             read(tmp_path / f"{kind}.csv", layouts[other], require_target=False)
+
+
+def test_errors_of_the_first_line_say_what_it_contains(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a|b|kind\n1|2|x\n")
+    assert "has no column 'kind': the columns are a|b|kind, if cells are separated by commas, semicolons" in refused(
+        path
+    )
+    path.write_text("# device 7\na,b,kind\n1,2,x\n")
+    assert (
+        "has 3 cells, more than the first line, which has the names of the columns: correct or remove one"
+        in refused(path)
+    )
+
+
+@pytest.mark.parametrize("cell", ["#N/A", "#NV", "<NA>", "n/a", "?"])
+def test_missing_values_of_spreadsheets_and_pandas(tmp_path, cell):
+    (tmp_path / "a.csv").write_text(f"id,v\n1,2\n1,{cell}\n")
+    np.testing.assert_array_equal(read(tmp_path / "a.csv", Layout(id="id")).sequences[0].values[:, 0], [2, np.nan])

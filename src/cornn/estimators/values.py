@@ -18,8 +18,8 @@ __all__ = [
     "to_float_array",
 ]
 
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
-"""Spellings of a missing value in files, in lower case."""
+MISSING = {"", "na", "n/a", "nan", "null", "none", "?", "<na>", "#n/a", "#nv"}
+"""Spellings of a missing value in files, in lower case; the last are those of pandas and of spreadsheets."""
 
 
 def is_frame(X: Any) -> bool:

@@ -79,6 +79,8 @@ class Table:
             if name not in self.columns:
                 advice = ("choose one with ", Argument(argument)) if self.fitting else (FITTED_WITH,)
                 columns = shorten(list(self.columns))
+                if len(self.columns) == 1:
+                    columns += ", if cells are separated by commas, semicolons or tabs"
                 raise ArgumentError(f"{self.source} has no column {name!r}: the columns are {columns}; ", *advice)
 
     def cells(self, name: str) -> list:
@@ -248,7 +250,7 @@ def parse_csv(path: Path, text: str, delimiter: str) -> Any:
     def reject(cells: list[str]) -> None:
         raise ValueError(
             f"{path}: the row that starts with {', '.join(cells[:3])[:60]} has {len(cells)} cells, more than the first "
-            "line: correct or remove it"
+            "line, which has the names of the columns: correct or remove one of the two lines"
         )
 
     last = text.rstrip("\n").count("\n") + 1
