@@ -42,20 +42,6 @@ def test_ticks_are_at_the_first_days_of_months(first, step):
     assert [axes.get_xlabel(), plain.get_xlabel()] == ["", "step"]
 
 
-def test_dates_of_months_and_hours_are_a_year_or_a_day_apart():
-    def find_ticks(format_step):
-        forecast = DrawnForecast(np.arange(150.0, 160), np.zeros(10), {})
-        panel = ForecastPanel("sales", np.arange(60, 150), np.zeros(90), [forecast], format_step=format_step)
-        return labels(draw_forecasts([panel]).axes[0])
-
-    months = find_ticks(lambda step: f"{1990 + step // 12}-{step % 12 + 1:02}")
-    hours = find_ticks(lambda step: f"2026-01-{step // 24 + 1:02} {step % 24:02}:00")
-    assert len(months) > 4
-    assert all(label.endswith("-01") for label in months)
-    assert len(hours) > 2
-    assert all(label.endswith((" 00:00", " 12:00")) for label in hours)
-
-
 def test_intervals_of_a_single_step_and_values_between_missing_ones_are_visible():
     ends = {0.9: (np.array([-1.0]), np.array([2.0]))}
     forecast = DrawnForecast(np.array([5.0]), np.zeros(1), ends)
