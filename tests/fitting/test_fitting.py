@@ -949,5 +949,6 @@ def test_the_page_has_the_time_between_samples_in_a_common_unit(times, expected,
     rows = "\n".join(f"{time},{number}" for number, time in enumerate(times))
     (tmp_path / "a.csv").write_text(f"t,v\n{rows}\n")
     data = read(tmp_path / "a.csv", Layout(form="series", time="t"))
-    summary = dict(summarise(data, Splits(data, None), "forecast"))
+    summary = dict(summarise(data, Splits(data, None), "forecast", horizon=12))
     assert summary["time between samples"] == expected
+    assert summary["forecast"] == "v, 12 steps ahead"

@@ -102,7 +102,7 @@ def plan_fit(path: Path | str, options: FitOptions) -> FitPlan:
         inputs = set(chosen.get("known_future") or ())
         targets = chosen.get("targets") or [feature for feature in range(len(data.features)) if feature not in inputs]
     splits = split(data, task, other, options.test_share, options.seed, targets)
-    facts = summarise(data, splits, task, options.targets)
+    facts = summarise(data, splits, task, options.targets, chosen.get("horizon", 1))
     return FitPlan(task, data, other, splits, chosen, tuple(facts))
 
 

@@ -60,7 +60,7 @@ def draw_forecast_pictures(finished: FitResult) -> list[tuple[str, Any]]:
         pictures.append(("Forecast of the steps after the data, with its intervals", draw_forecasts(coming)))
     if earlier:
         pictures.append(("Backtest: forecasts at earlier origins, made without later values", draw_forecasts(earlier)))
-    if splits.test is not None:
+    if splits.test is not None and estimator.horizon > 1:
         table = next(
             scores for scores in estimator.evaluate(splits.training.sequences, data.sequences, splits.cuts) if scores
         )

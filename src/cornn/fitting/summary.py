@@ -23,7 +23,9 @@ UNITS = (("month", MONTH), ("day", 86400.0), ("hour", 3600.0), ("minute", 60.0),
 MAX_LISTED = 12  # maximum number of features or classes to list
 
 
-def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = ()) -> list[tuple[str, str]]:
+def summarise(
+    data: Dataset, splits: Splits, task: str, named: Sequence[str] = (), horizon: int = 1
+) -> list[tuple[str, str]]:
     """Summarise a data set.
 
     Args:
@@ -31,6 +33,7 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
         splits: Its training and test splits.
         task: "classify", "regress" or "forecast".
         named: Names of the values to forecast; empty means all.
+        horizon: Number of steps to forecast.
 
     Returns:
         Rows of (name, value).
@@ -58,7 +61,7 @@ def summarise(data: Dataset, splits: Splits, task: str, named: Sequence[str] = (
         rows.append((f"values of {name}" if name != "value" else "values", _describe_feature(column)))
     if len(data.features) > MAX_LISTED:
         rows.append(("features", f"{len(data.features)} in total; {np.isnan(values).mean():.2%} of the values missing"))
-    return rows + _describe_target(data, task, named)
+    return rows + _describe_target(data, task, named, horizon)
 
 
 def _describe_gaps(gaps: NDArray[np.float64], calendar: Calendar | None) -> str:
@@ -95,10 +98,10 @@ def _describe_feature(column: np.ndarray) -> str:
     return f"{known.min():.4g} to {known.max():.4g}, mean {mean:.4g}, standard deviation {deviation:.4g}{missing}"
 
 
-def _describe_target(data: Dataset, task: str, named: Sequence[str]) -> list[tuple[str, str]]:
+def _describe_target(data: Dataset, task: str, named: Sequence[str], horizon: int) -> list[tuple[str, str]]:
     name = ", ".join(data.layout.target) or "target"
     if task == "forecast":
-        return [("forecast", ", ".join(named or data.features))]
+        return [("forecast", f"{', '.join(named or data.features)}, {format_count(horizon, 'step')} ahead")]
     if task == "regress":
         table = data.numbers().reshape(len(data), -1)
         return [(f"{name}, numbers", "; ".join(_describe_feature(column) for column in table.T))]
