@@ -20,9 +20,9 @@ LENGTH = 5000  # steps of the adding problem in the second headline
 
 
 def headlines() -> str:
-    """Three results from the records, as a list, how the paper's coRNN compares, and how many results reproduce."""
-    sentences = "\n".join((_default(), _long_memory(), _noisy_images()))
-    return f"{sentences}\n\n{leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets)). {_reproduction()}"
+    """Three results from the records, how the paper's coRNN compares, and how many results reproduce, as a list."""
+    rivals = f"- **Compared with other models:** {leads()[:-1]} ([Rivals](docs/rivals.md#equal-tuning-budgets))."
+    return "\n".join((_default(), _long_memory(), _noisy_images(), rivals, _reproduction()))
 
 
 def _reproduction() -> str:
@@ -35,7 +35,7 @@ def _reproduction() -> str:
         if row.ours is not None and row.published is not None
     )
     return (
-        f"Of {counts.total()} comparisons with the paper's results, {counts['reproduced']} counts as reproduced, "
+        f"- **Compared with the paper:** of {counts.total()} results, {counts['reproduced']} counts as reproduced, "
         f"{counts['differs']} differ, {counts['undecided']} are undecided, and for {counts['no mean published']} "
         "the paper gives no mean ([Reproduction](docs/reproduction.md#results))."
     )
