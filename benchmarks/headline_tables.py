@@ -27,17 +27,25 @@ def headlines() -> str:
 
 def _reproduction() -> str:
     """Count the verdicts on the results of the paper that were repeated."""
-    counts = Counter(
-        intervals.compare(row.ours.tests, row.ours.better, row.published, row.ours.failed)
+    rows = [
+        (row.ours, row.published)
         for task in TASKS
         if task != "adding"
         for row in tables.rows(task, tables.group_runs(RESULTS, task))
         if row.ours is not None and row.published is not None
+    ]
+    verdicts = [intervals.compare(ours.tests, ours.better, paper, ours.failed) for ours, paper in rows]
+    counts = Counter(verdicts)
+    better = sum(
+        (ours.mean > (paper.value if paper.mean is None else paper.mean)) == (ours.better == "higher")
+        for (ours, paper), verdict in zip(rows, verdicts, strict=True)
+        if verdict == "differs"
     )
     return (
-        f"- **Compared with the paper:** of {counts.total()} results, {counts['reproduced']} counts as reproduced, "
-        f"{counts['differs']} differ, {counts['undecided']} are undecided, and for {counts['no mean published']} "
-        "the paper gives no mean ([Reproduction](docs/reproduction.md#results))."
+        f"- **Compared with the paper:** of {counts.total()} comparisons, {counts['reproduced']} counts as reproduced, "
+        f"{counts['differs']} differ ({better} of them are better than the paper's), {counts['undecided']} are "
+        f"undecided, and for {counts['no mean published']} the paper gives no mean "
+        "([Reproduction](docs/reproduction.md#results))."
     )
 
 
