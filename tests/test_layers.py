@@ -690,10 +690,22 @@ def test_a_pruned_layer_can_be_converted(options):
     assert output.dtype == DOUBLE
 
 
+@pytest.mark.parametrize("options", [{"num_layers": 2}, {"checkpoint_every": 5}], ids=str)
+def test_spectral_norm_iterates_once_per_call(options):
+    layer, other = make(), make(**options)
+    for one in (layer, other):
+        torch.manual_seed(0)
+        nn.init.normal_(one.cell().weight_hh)
+        nn.utils.spectral_norm(one.cell(), "weight_hh")
+        one(data())
+    assert torch.equal(layer.cell().weight_hh_u, other.cell().weight_hh_u)
+
+
 def test_checkpoints_draw_the_weights_of_a_random_parametrization_once():
     layer, input = make(), data()
     nn.init.normal_(layer.cell().weight_hh)
-    nn.utils.parametrize.register_parametrization(layer.cell(), "weight_hh", nn.Dropout(0.5))
+    for name in ("weight_ih", "bias", "weight_hh"):  # as the equation reads them, so that each gets the same mask
+        nn.utils.parametrize.register_parametrization(layer.cell(), name, nn.Dropout(0.5))
 
     def run():
         torch.manual_seed(0)

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from torch.utils.checkpoint import checkpoint
 
 from cornn._layer_arguments import arrange_timespans, check_count, check_input, check_lengths, check_state, check_tensor
-from cornn._torch_private import call_pre_hooks, compute_hooked_weights, current_transform_level, fix_weights
+from cornn._torch_private import call_pre_hooks, current_transform_level, fix_weights
 from cornn.engine import check_backend, check_precision
 
 __all__ = ["Stack"]
@@ -238,7 +238,7 @@ class Stack(nn.Module):
             elif batch_first and input.dim() == 3:
                 input = input.transpose(0, 1)
         first_cell = next(iter(self.cells.values()))
-        compute_hooked_weights(first_cell)  # those of the previous call may have another type or device
+        call_pre_hooks(first_cell, input)  # the weights of the previous call may have another type or device
         layout = "(batch, time, features)" if self.batch_first else "(time, batch, features)"
         input = check_input(input, first_cell.weight_ih, (3,), f"{layout}, or (time, features) unbatched")
         if input.shape[0] == 0:
@@ -301,7 +301,8 @@ class Stack(nn.Module):
     def _cell(self, name, input, state, timespans, lengths, every: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Run one cell over the sequence; with `checkpoint_every`, keep only the states between segments."""
         cell, size = self.cells[name], self.checkpoint_every
-        call_pre_hooks(cell, input)
+        if name != "l0":  # its hooks have been called before the input was checked
+            call_pre_hooks(cell, input)
         options = {"every": every, "backend": self.backend, "precision": self.precision}
         if size is None or input.shape[0] <= size:
             return cell.sequence(input, state, timespans=timespans, lengths=lengths, **options)

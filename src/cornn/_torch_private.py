@@ -131,7 +131,8 @@ def fix_weights(module: nn.Module) -> tuple[Any, list[Tensor]]:
     A checkpoint runs it again in the backward pass. Then parametrizations may compute others, of which dropout and
     spectral norm are examples, and `functional_call` has put the former ones back.
     """
-    names = {*module._parameters, *module._buffers, *getattr(module, "parametrizations", ())}
+    # In this order random parametrizations draw.
+    names = (*module._parameters, *module._buffers, *getattr(module, "parametrizations", ()))
     weights = {name: getattr(module, name) for name in names}
     fixed = object.__new__(parametrize.type_before_parametrizations(module))
     fixed.__dict__ = {**module.__dict__, "_parameters": {}, "_buffers": {}, **weights}
