@@ -14,9 +14,10 @@ from safetensors.torch import load_file
 from tolerances import FLOAT32, FLOAT64
 from torch import nn
 
-from cornn import CoRNN, CoRNNCell, _scaling, engine, functional, theory
+from cornn import CoRNN, CoRNNCell, _scaling, cells, engine, functional, theory
 from cornn._constants import Oscillators
 from cornn._scaling import impulse_norms, spread_time_scales, weight_scales
+from cornn._spectra import compute_spectrum
 from cornn.engine.backends import c
 from cornn.functional import ACTIVATIONS, DAMPINGS
 from cornn.layers import INITS
@@ -394,6 +395,15 @@ def test_the_spectrum_follows_the_constants():
         other.cell().gamma.copy_(swapped["cells.l0.gamma"])
         torch.testing.assert_close(got, other(input, timespans=spans)[0], rtol=0, atol=0)
     torch.testing.assert_close(layer.double()(input.double(), timespans=spans.double())[0].float(), after, **FLOAT32)
+
+
+def test_checkpoints_keep_the_spectrum(monkeypatch):
+    computed = []
+    monkeypatch.setattr(cells, "compute_spectrum", lambda *given: computed.append(given) or compute_spectrum(*given))
+    layer = CoRNN(2, 6, checkpoint_every=2)
+    for _ in range(2):
+        layer(torch.randn(5, 3, 2), timespans=torch.ones(5, 3))[0].sum().backward()
+    assert len(computed) == 1
 
 
 def test_trained_constants_learn_from_uneven_times():

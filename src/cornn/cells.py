@@ -77,7 +77,6 @@ class CoRNNCell(nn.Module):
     scale_ih: Tensor | None  # (hidden, input), so that one call multiplies all weights
     scale_hh: Tensor | None  # (hidden, 2 * hidden)
     scale_bias: Tensor | None  # (hidden)
-    _known_spectrum: tuple[list, Oscillators, Tensor] | None = None  # of which constants, which `_spectrum` keeps
 
     def __init__(
         self,
@@ -127,6 +126,7 @@ class CoRNNCell(nn.Module):
                 self.register_parameter(f"free_{name}", nn.Parameter(unconstrain(name, value).to(**where)))
             else:
                 self.register_buffer(name, value.to(**where))
+        self._known_spectrum: list[tuple] = []  # the last one; a list, so that a cell with fixed weights shares it
         shapes = (hidden_size, input_size), (hidden_size, 2 * hidden_size), (hidden_size,)
         for name, shape in zip(_scaling.WeightScales._fields, shapes, strict=True):
             self.register_buffer(name, torch.empty(shape, **where) if init == SCALED else None)
@@ -373,16 +373,17 @@ class CoRNNCell(nn.Module):
         constants = self.oscillators()
         if self.trainable or not is_cacheable(constants):
             return compute_spectrum(constants, self.damping)
-        # `_known_spectrum` also holds the constants, so that no other tensor gets their addresses.
         key = [(id(value), value.data_ptr(), value._version) for value in constants]
-        known = self._known_spectrum
-        if known is None or known[0] != key:
-            with torch.inference_mode(False), torch.no_grad():
-                known = self._known_spectrum = key, constants, compute_spectrum(constants, self.damping)
-        return known[2]
+        for known, _, spectrum in self._known_spectrum:
+            if known == key:
+                return spectrum
+        with torch.inference_mode(False), torch.no_grad():
+            spectrum = compute_spectrum(constants, self.damping)
+        self._known_spectrum[:] = [(key, constants, spectrum)]  # no other tensor gets the address of one that is held
+        return spectrum
 
     def __getstate__(self) -> dict:
-        return {**super().__getstate__(), "_known_spectrum": None}  # pyright: ignore[reportAttributeAccessIssue]
+        return {**super().__getstate__(), "_known_spectrum": []}  # pyright: ignore[reportAttributeAccessIssue]
 
     def extra_repr(self) -> str:
         """Return constants and options for `repr`."""

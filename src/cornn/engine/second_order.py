@@ -114,12 +114,13 @@ def _gradients(ctx, *grads):
     *tensors, lengths = ctx.saved_tensors
     if all(grad is None for grad in grads):
         return (None,) * ctx.count
+    needs = [need and grad is not None for need, grad in zip(ctx.needs, grads, strict=True)]
 
     def backward(grad_output, grad_last, *arguments):
         def forward(*arguments):
             return reference(Operands._make((*arguments, lengths)), find_update(ctx.update))
 
-        return by_autograd(forward, arguments, (grad_output, grad_last), ctx.needs)
+        return by_autograd(forward, arguments, (grad_output, grad_last), needs)
 
     for_output, for_last, *rest = by_autograd(backward, tensors, grads, [x is not None for x in tensors])
     # None for the output and the trail: the gradient depends on them only through the arguments.
