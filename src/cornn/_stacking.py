@@ -1,6 +1,7 @@
 """The interface of `nn.LSTM` around any recurrent cell: layers, directions, packed input, dropout, checkpoints.
 
-A cell is a module with `states` (the names of the tensors in its state), `reset_parameters(generator)`, and
+A cell is a module without submodules that has `states` (the names of the tensors in its state),
+`reset_parameters(generator)`, and
 
     sequence(input, state, *, timespans, lengths, every, backend, precision) -> (output, parts)
 
