@@ -896,14 +896,21 @@ def test_marks_of_thousands_are_not_read_as_decimals(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id;sold;price\n1;1.234;2,5\n1;987;2,75\n")
     message = "numbers in column 'price' have commas, those in column 'sold' points: write all decimals in the same way"
-    with pytest.warns(UserWarning, match=r"row 1 \(line 2\), column 'sold': '1.234' is read as a number below 1000"):
-        assert message in refused(path, Layout(id="id"))
+    assert message in refused(path, Layout(id="id"))
     path.write_text("id\tsold\n1\t987\n1\t1,234\n")
     with pytest.warns(UserWarning, match=r"row 2 \(line 3\), column 'sold': '1,234' is read as a number below 1000"):
         read(path, Layout(id="id"))
-    for cells in ("1,234 2,345", "0,234 1", "1,5 1,234 1", "1 2"):
+    for cells in ("1,234 2,345", "0,234 1", "1,5 1,234 1", "1 2", "1,234 NA", "1,234 0", "1,234 1200"):
         path.write_text("\n".join(["id;v", *(f"1;{cell}" for cell in cells.split())]))
         read(path, Layout(id="id"))
+    path.write_text("id;v;w\n1;2,5;1.25\n1;2,25;3\n")  # both are decimals
+    np.testing.assert_array_equal(read(path, Layout(id="id")).sequences[0].values, [[2.5, 1.25], [2.25, 3]])
+    path.write_text("t0;t1;t2\n1,234;12;1,5\n1,235;13;1,5\n")  # the columns are written in the same way
+    read(path, Layout(form="wide"))
+    path.write_text("t0;t1;t2\n1,234;12;987\n1,235;13;1,234\n")
+    with pytest.warns(UserWarning, match=r"row 1 \(line 2\), column 't0': '1,234' is read") as found:
+        read(path, Layout(form="wide"))
+    assert len(found) == 1
 
 
 def test_truth_values_are_numbers(tmp_path):

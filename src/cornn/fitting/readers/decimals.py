@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 
-from cornn.estimators.values import parse_number
+from cornn.estimators.values import MISSING, parse_number
 
-__all__ = ["MixedDecimals", "find_thousands", "has_decimal_comma", "read_decimals"]
+__all__ = ["BELOW_THOUSAND", "MixedDecimals", "find_thousands", "has_decimal_comma", "read_decimals"]
 
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-
-THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}[,.]\d{3}\s*")
+GROUPED = re.compile(r"\s*[-+]?(0|[1-9]\d{0,2}([,.]\d{3})?)\s*")
+"""A whole number that has a mark of thousands from 1000 on."""
+BELOW_THOUSAND = re.compile(r"\s*[-+]?[1-9]\d{0,2}\s*")
 
 
 class MixedDecimals(ValueError):
@@ -55,7 +56,7 @@ def read_decimals(cells: Sequence[str]) -> Sequence[str]:
 
 
 def find_thousands(cells: Sequence[str]) -> int | None:
-    """Return the first of the cells if their commas or points may mark thousands: 1,234 next to whole numbers."""
-    marked = [row for row, cell in enumerate(cells) if "," in cell or "." in cell]
-    suspicious = len(marked) < len(cells) and all(THOUSANDS.fullmatch(cells[row]) for row in marked)
-    return marked[0] if marked and suspicious else None
+    """Return the first cell with a comma or point if all may mark thousands, as in 1,234 and 987; otherwise None."""
+    if not all(GROUPED.fullmatch(cell) or cell.strip().lower() in MISSING for cell in cells):
+        return None
+    return next((row for row, cell in enumerate(cells) if "," in cell or "." in cell), None)

@@ -119,6 +119,7 @@ def _shape_wide(table: Table, layout: Layout, ids: list | None, target: tuple[st
         raise _time_without_id()
     layout, groups = group_steps(table, layout)
     columns = {name: table.numbers(name) for names in groups.values() for name in names}
+    table.check_marks(groups.values())
     values = np.stack([np.stack([columns[name] for name in names], 1) for names in groups.values()], 2)
     known = np.asarray(~np.isnan(values).all(axis=2))
     # Empty cells at the end of a row end its sequence; elsewhere they are missing values.
@@ -148,8 +149,9 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
     if not names:
         raise describe_no_values(table)
     columns = np.stack([table.numbers(name) for name in names], 1)
+    table.check_marks([name] for name in names)
     empty = [name for name, column in zip(names, columns.T, strict=True) if np.isnan(column).all()]
-    if table.fitting and 0 < len(empty) < len(names):
+    if table.fitting and not layout.values and 0 < len(empty) < len(names):
         ignore = Argument("ignore", empty)
         raise ArgumentError(f"{table.source} has no value in the columns {shorten(empty)}: omit them with ", ignore)
     times, calendar = (None, None) if layout.time is None else table.times(layout.time)

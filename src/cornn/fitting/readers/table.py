@@ -5,8 +5,8 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,13 @@ from cornn.estimators.times import (
 )
 from cornn.estimators.values import parse_number
 from cornn.fitting.readers.calendar import Calendar, find_calendar
-from cornn.fitting.readers.decimals import MixedDecimals, find_thousands, has_decimal_comma, read_decimals
+from cornn.fitting.readers.decimals import (
+    BELOW_THOUSAND,
+    MixedDecimals,
+    find_thousands,
+    has_decimal_comma,
+    read_decimals,
+)
 from cornn.fitting.readers.rows import read_text
 
 __all__ = [
@@ -64,7 +70,6 @@ class Table:
     lines: list[int] | None  # CSV: last line of each row, counted from 1
     fitting: bool = True  # whether errors may advise arguments of a fit, which predictions do not have
     decimal_commas: bool = False  # whether numbers may have decimal commas
-    marks: dict[str, str] = field(default_factory=dict)  # comma or point -> a column of numbers with it
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -102,8 +107,6 @@ class Table:
             numbers = np.array(column, dtype=np.float64)
         except (TypeError, ValueError):
             numbers = self._read_numbers(name, column)
-        if self.decimal_commas:
-            self._check_marks(name)
         infinite = np.flatnonzero(np.isinf(numbers))
         if len(infinite):
             raise ValueError(
@@ -143,21 +146,35 @@ class Table:
         compact = parse_compact_dates(np.array(numbers))
         return (np.array(numbers), None) if compact is None else (parse_dates(compact), find_calendar(None, compact))
 
-    def _check_marks(self, name: str) -> None:
-        """Check that no column of numbers has decimal commas, and another points: one of them marks thousands."""
-        column = self.columns[name]
-        mark = next((mark for mark in ",." if any(mark in cell for cell in column)), None)
-        if mark is None:
+    def check_marks(self, groups: Iterable[Sequence[str]]) -> None:
+        """Check that commas and points in columns of numbers are decimal marks, not marks of thousands.
+
+        Args:
+            groups: Names of the columns of numbers; those of one group are written in the same way.
+        """
+        if not self.decimal_commas:
             return
-        self.marks.setdefault(mark, name)
-        if len(self.marks) > 1:
+        marks: dict[str, str] = {}  # comma or point -> a column with it
+        ambiguous, warning = False, ""
+        for group in groups:
+            cells = [cell for name in group for cell in self.columns[name]]
+            for mark in ",.":
+                position = next((position for position, cell in enumerate(cells) if mark in cell), None)
+                if position is not None:
+                    marks.setdefault(mark, group[position // len(self)])
+            position = find_thousands(cells)
+            if position is not None:
+                ambiguous = True
+                if any(map(BELOW_THOUSAND.fullmatch, cells)):
+                    where = f"{self.place(position % len(self))}, column {group[position // len(self)]!r}"
+                    warning = f"{self.source}, {where}: {cells[position]!r} is read as a number below 1000"
+        if ambiguous and len(marks) > 1:
             raise ValueError(
-                f"{self.source}: numbers in column {self.marks[',']!r} have commas, those in column "
-                f"{self.marks['.']!r} points: write all decimals in the same way, and thousands without a mark"
+                f"{self.source}: numbers in column {marks[',']!r} have commas, those in column {marks['.']!r} points: "
+                "write all decimals in the same way, and thousands without a mark"
             )
-        if (row := find_thousands(column)) is not None:
-            message = f"{self.source}, {self.place(row)}, column {name!r}: {column[row]!r} is read as a number below "
-            warnings.warn(f"{message}1000: if it is not, write thousands without a mark", stacklevel=2)
+        if warning:
+            warnings.warn(f"{warning}: if it is not, write thousands without a mark", stacklevel=2)
 
     def _read_numbers(self, name: str, column: list) -> NDArray[np.float64]:
         numbers, wrong = np.full(len(column), np.nan), []
