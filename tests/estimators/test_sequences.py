@@ -36,7 +36,7 @@ def test_one_series_by_itself(X):
 
 
 @pytest.mark.parametrize("method", ["bank", "network"])
-def test_times_in_another_unit_than_in_training_are_an_error(method):
+def test_times_in_another_unit_than_in_training_give_a_warning(method):
     X, y = np.random.default_rng(0).normal(size=(12, 9)), [0, 1] * 6
     settings = {"neurons": 64} if method == "bank" else {"hidden_size": 4, "epochs": 1}
     seconds = np.cumsum(np.random.default_rng(1).uniform(1e3, 5e3, X.shape), 1)
@@ -49,9 +49,22 @@ def test_times_in_another_unit_than_in_training_are_an_error(method):
         found = fitted.predict_proba([Series(*pair) for pair in zip(X, times, strict=True)])
         np.testing.assert_allclose(found, expected, atol=1e-4)
     hours = [Series(*pair) for pair in zip(X, seconds / 3600, strict=True)]
-    with pytest.raises(ValueError, match=r"the median time between 97 samples is .* give the times in the same unit"):
+    with pytest.warns(UserWarning, match=r"the median time between samples is .* give the times in the same unit"):
         fitted.predict(hours)
     assert len(fitted.predict([Series(X[0, :3], np.arange(3.0))])) == 1  # too few to compare
+
+
+def test_a_sequence_of_the_training_data_can_be_predicted_by_itself():
+    random = np.random.default_rng(0)
+    gaps = [300.0, 2e6] * 12  # the first have most of the samples
+    lengths = [40, 6] * 12
+    X = [
+        Series(random.normal(size=n), np.cumsum(random.exponential(gap, n)))
+        for gap, n in zip(gaps, lengths, strict=True)
+    ]
+    fitted = CoRNNClassifier(neurons=64, random_state=0).fit(X, [0, 1] * 12)
+    with pytest.warns(UserWarning, match="the median time between samples is"):
+        assert fitted.predict(X[1:2]) == fitted.predict(X)[1]
 
 
 def test_a_duration_is_not_a_feature():
@@ -183,15 +196,16 @@ def test_a_sequence_without_values_is_an_error_whatever_the_others_are(others):
 
 
 @pytest.mark.parametrize("estimator", [CoRNNClassifier(neurons=64), CoRNNForecaster()])
-def test_a_feature_without_values_is_an_error(estimator):
+def test_a_feature_without_values_gives_a_warning(estimator):
     X = np.random.default_rng(0).normal(size=(6, 9, 3))
     X[:, :, 1] = np.nan
     y = () if isinstance(estimator, CoRNNForecaster) else ([0, 1] * 3,)
-    with pytest.raises(ValueError, match="feature 1 has no values, all are missing: leave it out"):
-        estimator.fit(X, *y)
+    if y:  # without values it cannot be forecast
+        with pytest.warns(UserWarning, match="the training data have no values of feature 1: leave it out"):
+            assert len(estimator.fit(X, *y).predict(X)) == 6
     frames = [pandas.DataFrame(own, columns=["a", "b", "c"]) for own in X]
-    with pytest.raises(ValueError, match="feature 'b' has no values"):
-        estimator.fit(frames, *y)
+    with pytest.warns(UserWarning, match="no values of feature 'b'"):
+        estimator.set_params(**({} if y else {"targets": [0]})).fit(frames, *y)
     X[3, :4, 1] = 1.0
     estimator.fit(X, *y)
 

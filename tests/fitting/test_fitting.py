@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import fields
 from datetime import date, timedelta
 
@@ -19,7 +20,7 @@ import pytest
 
 from cornn._extras import install_command
 from cornn.estimators import CoRNNClassifier, load
-from cornn.fitting import fit_file, predict_file
+from cornn.fitting import FitOptions, fit_file, plan_fit, predict_file
 from cornn.fitting.fit import Splits
 from cornn.fitting.readers import Layout, read
 from cornn.fitting.readers.table import Table
@@ -253,6 +254,29 @@ def test_a_feature_without_values_in_new_data_is_named(cornn, tmp_path):
     assert cornn("fit", "data.csv", *arguments)[0] == 0
     with pytest.warns(UserWarning, match=r"new.csv: all values of b are missing: the predictions do without them"):
         assert predict_file(tmp_path / "here", tmp_path / "new.csv").rows
+
+
+@pytest.mark.parametrize("known_in", ["a test sequence", "the training data", "nothing"])
+def test_a_column_may_have_no_values_in_a_part_of_the_data(tmp_path, known_in):
+    def write(name, known):
+        rows = [[k // 5, k % 7, k % 3 if known(k) else "", "xy"[k // 5 % 2]] for k in range(100)]
+        write_csv(tmp_path / name, ["id", "a", "b", "kind"], rows)
+        return tmp_path / name
+
+    data = write("data.csv", lambda k: known_in == "the training data")
+    options = {"settings": {"neurons": 64}, "out": tmp_path / "here", "report": False}
+    if known_in == "a test sequence":
+        splits = plan_fit(data, FitOptions(target="kind", id="id", ignore=("b",))).splits
+        assert splits.test is not None
+        write("data.csv", lambda k: k // 5 == int(splits.test.ids[0]))
+    elif known_in == "the training data":
+        options["test"] = write("other.csv", lambda k: False)
+    else:
+        options["values"] = ("a", "b")
+    warned = pytest.warns(UserWarning, match="the training data have no values of feature 'b': leave it out")
+    with nullcontext() if known_in == "the training data" else warned:
+        fitted = fit_file(data, target="kind", id="id", **options)
+    assert fitted.evaluation is not None
 
 
 def test_a_column_without_values_in_the_test_part(cornn, tables):
@@ -711,8 +735,6 @@ def test_fit_file_passes_every_option_on(tables, monkeypatch):
 
 
 def test_a_fifth_of_the_data_is_for_the_test(tables):
-    from cornn.fitting import FitOptions, plan_fit
-
     plan = plan_fit(tables / "wide.csv", FitOptions(target="kind"))
     assert (len(plan.splits.training), len(plan.splits.test)) == (32, 8)
     plan = plan_fit(tables / "series.csv", FitOptions(target="sales", time="day", task="forecast"))
@@ -736,8 +758,6 @@ def test_tables_that_are_cut_say_so_and_a_large_confusion_matrix_is_wide(cornn, 
 
 
 def test_groups_are_never_split(tables):
-    from cornn.fitting import FitOptions, plan_fit
-
     X, y = waves()
     rows = [[f"g{k // 5}", *own, label] for k, (own, label) in enumerate(zip(X, y, strict=True))]
     write_csv(tables / "groups.csv", ["person", *(f"t{k}" for k in range(STEPS)), "kind"], rows)

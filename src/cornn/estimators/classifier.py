@@ -78,7 +78,7 @@ class CoRNNClassifier(ClassifierMixin, SequenceEstimator):
             raise ValueError(
                 f"X has {len(sequences)} sequences and y has {len(y)} targets: inconsistent numbers of samples"
             )
-        if y.dtype.kind not in "US":  # texts are never numbers to regress
+        if not isinstance(y[0], str):  # texts are never numbers to regress
             check_classification_targets(y)
         self.classes_, target = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -10,7 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 from cornn._arguments import to_names
 from cornn.estimators.dated_index import is_dated, read_date_gaps
 from cornn.estimators.frames import Columns, find_names, flatten_index, sequence_ids
-from cornn.estimators.sequences import check_as_trained, check_features, read_sequences
+from cornn.estimators.sequences import (
+    check_as_trained,
+    read_sequences,
+    warn_of_empty_features,
+    warn_of_other_unit,
+)
 from cornn.estimators.series import SequenceData
 from cornn.estimators.values import is_frame
 
@@ -76,7 +81,7 @@ class SequenceReader:
         steps = self._find_steps(X, columns)
         names = find_names(X, columns, leave_out)
         sequences = read_sequences(X, columns._replace(values=names), timespans, warn=True)
-        check_features(sequences, names)
+        warn_of_empty_features(sequences, names)
         # From here on an earlier fit is replaced: if this one fails, the estimator is not fitted.
         vars(self).pop(self.fitted_by, None)
         self.columns_, self.steps_ = None if names is None else [str(name) for name in names], steps
@@ -93,7 +98,9 @@ class SequenceReader:
         for number, gaps in enumerate(dates):
             if gaps is not None:
                 sequences[number] = self._place_dates(sequences[number], gaps)
-        check_as_trained(sequences, self.n_features_in_, self._unit)
+        check_as_trained(sequences, self.n_features_in_, timed=self._unit is not None)
+        if self._unit is not None and not self.accepts_one_series:  # a forecaster compares each series
+            warn_of_other_unit(sequences, self._unit)
         return sequences
 
     def _place_dates(self, sequence: SequenceData, gaps: NDArray[np.float64]) -> SequenceData:

@@ -12,9 +12,9 @@ from cornn.estimators.series import SequenceData, Series, ValidSeries, check_kno
 from cornn.estimators.times import compute_gaps, read_gaps
 from cornn.estimators.values import is_frame, is_missing, to_array, to_float_array
 from cornn.estimators.wide_frames import check_index, check_order, check_rows, check_same_order
-from cornn.forecasting.series import check_unit
+from cornn.forecasting.series import describe_other_unit
 
-__all__ = ["check_as_trained", "check_features", "is_single", "read_sequences"]
+__all__ = ["check_as_trained", "is_single", "read_sequences", "warn_of_empty_features", "warn_of_other_unit"]
 
 
 LAYOUTS = ("ntc", "nct")
@@ -138,8 +138,8 @@ def _sequence(item: Any, number: int, names: Sequence[Any] | None = None) -> Seq
     return SequenceData(values, gaps)
 
 
-def check_features(sequences: Sequence[SequenceData], names: Sequence[Any] | None) -> None:
-    """Check that every feature of the training data has a known value: nothing can be learned from the others.
+def warn_of_empty_features(sequences: Sequence[SequenceData], names: Sequence[Any] | None) -> None:
+    """Warn of features of the training data without a known value, as nothing can be learned from them.
 
     Args:
         sequences: The sequences.
@@ -152,18 +152,21 @@ def check_features(sequences: Sequence[SequenceData], names: Sequence[Any] | Non
         if not empty.any():
             return
     where = [f"{number}" if names is None else repr(str(names[number])) for number in np.flatnonzero(empty).tolist()]
-    raise ValueError(f"feature {', '.join(where)} has no values, all are missing: leave it out")
+    warnings.warn(
+        f"the training data have no values of feature {', '.join(where)}: leave it out, as predictions from data with "
+        "such values are unreliable",
+        stacklevel=2,
+    )
 
 
-def check_as_trained(sequences: Sequence[SequenceData], features: int, unit: float | None) -> None:
+def check_as_trained(sequences: Sequence[SequenceData], features: int, *, timed: bool) -> None:
     """Check that sequences match the training data of an estimator.
 
     Args:
         sequences: The sequences.
         features: Number of features in training.
-        unit: Median time between the samples of the training data; None if they have no times.
+        timed: Whether the estimator was fitted with times.
     """
-    timed = unit is not None
     for number, sequence in enumerate(sequences):
         if sequence.values.shape[1] != features:
             raise ValueError(
@@ -174,9 +177,20 @@ def check_as_trained(sequences: Sequence[SequenceData], features: int, unit: flo
             fitted, verb = ("with", "lacks") if timed else ("without", "has")
             remedy = "pass times too" if timed else "fit with times too, or fill the gaps with rows of missing values"
             raise ValueError(f"this estimator was fitted {fitted} times, but sequence {number} {verb} them: {remedy}")
-    if unit is not None:
-        gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
-        check_unit(gaps[gaps > 0], unit)
+
+
+def warn_of_other_unit(sequences: Sequence[SequenceData], unit: float) -> None:
+    """Warn if times seem to be in another unit than those of the training data.
+
+    This is not an error: the sequences of the training data may differ as much from each other.
+
+    Args:
+        sequences: Sequences with times.
+        unit: Median time between the samples of the training data.
+    """
+    gaps = np.concatenate([np.asarray(sequence.gaps)[1:] for sequence in sequences])
+    if problem := describe_other_unit(gaps[gaps > 0], unit):
+        warnings.warn(problem, stacklevel=2)
 
 
 def _check_alike(sequences: list[SequenceData]) -> None:

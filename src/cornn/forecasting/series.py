@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 __all__ = [
     "History",
     "check_length",
-    "check_unit",
     "count_known",
     "count_missing",
+    "describe_other_unit",
     "fill_gaps",
     "find_starts",
     "last_season",
@@ -105,7 +105,8 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
         Steps, shape (time,), the first 0.
     """
     steps = np.concatenate([[0.0], gaps[1:] / unit])
-    check_unit(gaps[1:], unit)
+    if problem := describe_other_unit(gaps[1:], unit):
+        raise ValueError(problem)
     check_length(float(steps.sum()), len(gaps), unit)
     rounded = np.round(steps)
     uneven = (np.abs(steps - rounded) > UNEVEN * np.maximum(rounded, 1)) | (rounded == 0)
@@ -117,20 +118,23 @@ def regular_steps(gaps: NDArray[np.float64], unit: float) -> NDArray[np.int_]:
     return np.cumsum(np.concatenate([[0.0], np.maximum(rounded[1:], 1.0)])).astype(int)
 
 
-def check_unit(gaps: NDArray[np.float64], unit: float) -> None:
-    """Check that times are in the unit of the training data.
+def describe_other_unit(gaps: NDArray[np.float64], unit: float) -> str:
+    """Describe the problem if times seem to be in another unit than the training data.
 
     Args:
         gaps: Times between samples; if there are only a few, nothing is checked.
         unit: The median time between samples in the training data.
+
+    Returns:
+        The problem; an empty text if there is none.
     """
     middle = float(np.median(gaps)) if len(gaps) >= FEW_GAPS else unit
-    if not 1 / UNLIKE < middle / unit < UNLIKE:
-        raise ValueError(
-            f"the median time between {len(gaps) + 1:,} samples is {middle:g}, and that of the training data {unit:g}: "
-            "give the times in the same unit (dates count in seconds); fit series that are sampled so differently by "
-            "themselves"
-        )
+    if 1 / UNLIKE < middle / unit < UNLIKE:
+        return ""
+    return (
+        f"the median time between samples is {middle:g}, and that of the training data {unit:g}: give the times in the "
+        "same unit (dates count in seconds); fit series that are sampled so differently by themselves"
+    )
 
 
 def check_length(steps: float, samples: int, unit: float) -> None:
