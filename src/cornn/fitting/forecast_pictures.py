@@ -1,6 +1,7 @@
 """What the page of a fitted forecaster shows: the series, the forecast with its intervals, and the backtest."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class TimeAxis:
     unit: float
     calendar: Calendar | None
 
-    @property
+    @cached_property
     def steps(self) -> NDArray[Any]:
         """Positions of the samples, shape (steps,)."""
         return self._place(self.times)
