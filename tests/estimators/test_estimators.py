@@ -298,6 +298,13 @@ def test_the_unit_of_values_and_targets_does_not_matter(unit):
     assert found.score(X * unit, (y + 0.5) * unit) == pytest.approx(usual.score(X, y + 0.5), rel=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [str, object])
+def test_many_classes_that_are_strings_are_no_regression(dtype):
+    X, _ = waves(24)
+    y = np.array([f"c{number}" for number in range(24)], dtype)
+    assert len(CoRNNClassifier(neurons=64).fit(X, y).classes_) == 24  # without scikit-learn's warning
+
+
 def test_a_constant_is_not_blown_up():
     table = np.array([[0.1, 1e-13, 0.0, 1e200, np.nan]] * 1000)
     mean, scale = mean_and_scale(table)

@@ -505,7 +505,7 @@ WRONG = {
     "an empty column": (
         "id,a,b,c,y\n" + "".join(f"{k // 5},{k},,,{k // 5 % 2}\n" for k in range(50)),
         ("--target", "y", "--id", "id"),
-        "data.csv has no value in the columns b, c: omit them with --ignore b c",
+        "data.csv: all values of b, c are missing: omit them with --ignore b c",
     ),
     "too short": ("a\n1\n", ("--task", "forecast"), "the longest series has one step, forecasts need at least two"),
 }
@@ -693,6 +693,17 @@ def test_the_size_of_a_target_does_not_matter(cornn, tables, size):
     assert found["far"]["baselines"] == pytest.approx(found["plain"]["baselines"], rel=1e-5)
     error = "y: root mean square error"
     assert found["far"]["more"][error] == pytest.approx(size * found["plain"]["more"][error], rel=1e-5)
+
+
+def test_equal_targets_of_the_test_have_no_r2(tmp_path):
+    random = np.random.default_rng(0)
+    for name, targets in (("data", random.normal(size=24)), ("test", [0.1] * 6)):  # the mean of 0.1 is rounded
+        rows = [[*random.normal(size=3), target] for target in targets]
+        write_csv(tmp_path / f"{name}.csv", ["t0", "t1", "t2", "y"], rows)
+    options = {"settings": {"neurons": 64}, "out": tmp_path / "here", "report": False}
+    fitted = fit_file(tmp_path / "data.csv", target="y", test=tmp_path / "test.csv", task="regress", **options)
+    assert fitted.evaluation is not None
+    assert list(fitted.evaluation.more) == ["y: mean absolute error", "y: root mean square error"]
 
 
 def test_a_file_is_fitted_from_python(tables):

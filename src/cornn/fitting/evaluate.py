@@ -284,7 +284,7 @@ def _evaluate_numbers(estimator: CoRNNRegressor, training: Dataset, test: Datase
     for name, unit, own, spread in zip(names, scale.tolist(), errors.T, spreads.T, strict=True):
         more[f"{name}: mean absolute error"] = unit * float(np.abs(own).mean())
         more[f"{name}: root mean square error"] = unit * _rms(own)
-        if _rms(spread) > 0:
+        if spread.min() < spread.max():
             more[f"{name}: R²"] = 1 - (_rms(own) / _rms(spread)) ** 2
     return Evaluation(
         "error in standard deviations of the target",

@@ -154,7 +154,7 @@ class Dataset:
             if any(value is None for value in row):
                 raise ValueError(
                     f"{self.source}, {place}: the target is missing: fill it in, or remove the row; an empty "
-                    "cell, NA, NaN, none, null and ? are missing values, not classes"
+                    "cell, NA, #N/A, NaN, none, null and ? are missing values, not classes"
                 )
         return self.target
 

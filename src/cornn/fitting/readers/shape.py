@@ -153,7 +153,7 @@ def _shape_long(table: Table, layout: Layout, ids: list | None, target: tuple[st
     empty = [name for name, column in zip(names, columns.T, strict=True) if np.isnan(column).all()]
     if table.fitting and not layout.values and 0 < len(empty) < len(names):
         ignore = Argument("ignore", empty)
-        raise ArgumentError(f"{table.source} has no value in the columns {shorten(empty)}: omit them with ", ignore)
+        raise ArgumentError(f"{table.source}: all values of {shorten(empty)} are missing: omit them with ", ignore)
     times, calendar = (None, None) if layout.time is None else table.times(layout.time)
     if times is not None:
         kinds = ("numbers", "dates")
