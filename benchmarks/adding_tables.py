@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from cornn._counts import format_count
 from cornn._json import read_json
 from cornn.lab import intervals, records
 from cornn.lab.recipes import resolve
@@ -228,7 +229,7 @@ def memory_elsewhere() -> str:
         for recipe in (paper, "memory", "ringing"):
             identity = records.group_identity(resolve(task, recipe, hidden_size=size))
             tests = [test for group in groups if group.records and group.identity == identity for test in group.tests]
-            seeds = f"{len(tests)} seed" + "s" * (len(tests) > 1)
+            seeds = format_count(len(tests), "seed")
             summary = intervals.describe(tests, "higher", "{:.2f}".format) if tests else ""
             cells.append(f"{summary} ({seeds})" if tests else "not run")
         rows.append(f"| {task} | " + " | ".join(cells) + " |")

@@ -122,7 +122,7 @@ def _find_shorter_lengths() -> str:
     lengths = []
     for length in (500, 2000):
         ours, gru = (contests[f"adding-{length}"].find_row(name).tests for name in ("cornn-memory", "gru"))
-        gap = intervals.difference(gru, statistics.fmean(ours), statistics.stdev(ours), len(ours))
+        gap = intervals.difference_of_runs(gru, ours)
         lengths += [f"{length:,}"] if gap is None or gap.low <= 0 else []
     return f", and at {' and '.join(lengths)} steps [our error is no smaller](docs/rivals.md)" if lengths else ""
 

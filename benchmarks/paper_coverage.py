@@ -11,6 +11,7 @@ from pathlib import Path
 from coverage_items import Item, Status
 from rival_tables import count_sizes, leads
 
+from cornn._counts import format_count
 from cornn._json import read_json
 from cornn.baselines import MODELS
 from cornn.lab import intervals, records
@@ -181,7 +182,7 @@ def _cover_rival(
     if rows:
         contest, row = max(rows, key=lambda pair: (pair[0].record["unit"] == "epochs", pair[0].record["final"]))
         record = contest.record
-        seeds = f"{len(row.tests)} seed{'s' * (len(row.tests) > 1)}"
+        seeds = format_count(len(row.tests), "seed")
         note = f"{row.test_summary}, {row.hidden_size} units, {record['final']} {record['unit']}, {seeds}"
         complete = record["unit"] == "epochs" and record["final"] >= resolve(task).budget.epochs
         same_size = row.hidden_size == published.units
@@ -206,7 +207,7 @@ def _describe_other_rivals(groups: Sequence[RunGroup], length: int) -> str:
         and group.options.get("length", 500) == length
         and any(t < SOLVED for t in group.tests)
     }
-    words = ", ".join(f"{MODELS[name].title} ({count} seed{'s' * (count > 1)})" for name, count in solved.items())
+    words = ", ".join(f"{MODELS[name].title} ({format_count(count, 'seed')})" for name, count in solved.items())
     return f"; outside the comparison also by {words}" if words else ""
 
 
@@ -263,7 +264,7 @@ def _cover_adding_speed(contest: ContestResult) -> Item:
     }
     ours = steps.get("coRNN")
     rivals = [numbers for title, numbers in steps.items() if title != "coRNN"]
-    gaps = [intervals.difference(ours, statistics.fmean(x), statistics.stdev(x), len(x)) for x in rivals if ours]
+    gaps = [intervals.difference_of_runs(ours, others) for others in rivals if ours]
     status: Status = "undecided"
     if gaps and all(gap is not None and gap.high < 0 for gap in gaps):
         status = "confirmed"
@@ -288,7 +289,7 @@ def _cover_adding_rivals(length: int, contest: ContestResult, outside: str) -> I
         seeds = max(len(row.tests) for row in contest.rows)
         matches_paper = {row.name for row in wins} - {"cornn"} == learn
         status = "undecided" if seeds == 1 else "confirmed" if matches_paper else "differs"
-        note += f"; {seeds} seed{'s' * (seeds > 1)} per model, settings chosen by trials of {record['trial']:,} steps, "
+        note += f"; {format_count(seeds, 'seed')} per model, settings chosen by trials of {record['trial']:,} steps, "
         note += "in which few models leave chance"
     return Item("fig:adding_results", content, status, note + outside, (f"results/compare/{contest.name}.json",))
 

@@ -168,25 +168,16 @@ def gaps(results: Path = RESULTS) -> str:
     for contest in comparison.read(results):
         rows = sorted((row for row in contest.rows if row.tests), key=lambda row: -statistics.fmean(row.tests))
         ours = next((row for row in rows if row.name == "cornn"), None)
-        ends = _difference(*rows[:2]) if len(rows) > 1 else None
+        ends = intervals.difference_of_runs(*(row.tests for row in rows[:2])) if len(rows) > 1 else None
         if ours is None or ends is None or contest.record["unit"] != "epochs":
             continue
         lead = statistics.fmean(rows[0].tests) - statistics.fmean(rows[1].tests)
-        others = [(row.title, _difference(row, ours)) for row in rows if row is not ours]
+        others = [(row.title, intervals.difference_of_runs(row.tests, ours.tests)) for row in rows if row is not ours]
         ahead = "; ".join(name for name, gap in others if gap is not None and gap.low > 0)
         behind = "; ".join(name for name, gap in others if gap is not None and gap.high < 0)
         first = f"{rows[0].title}; {rows[1].title}: {lead:+.1f} [{ends.low:.1f}, {ends.high:.1f}]"
         lines.append(f"| {contest.name} | {first} | {ahead or 'none'} | {behind or 'none'} |")
     return "\n".join(lines)
-
-
-def _difference(row: comparison.ModelResult, other: comparison.ModelResult) -> intervals.Interval | None:
-    """Return the 95 % interval of the difference of two means; None if one of them is of a single run."""
-    if len(other.tests) < 2:
-        return None
-    return intervals.difference(
-        row.tests, statistics.fmean(other.tests), statistics.stdev(other.tests), len(other.tests)
-    )
 
 
 def leaders(contest: comparison.ContestResult) -> list[comparison.ModelResult]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cornn.lab.intervals import compare, describe, difference, mean_interval, shown_interval
+from cornn.lab.intervals import compare, describe, difference, difference_of_runs, mean_interval, shown_interval
 from cornn.lab.recipes import Published
 
 OURS = [58.1, 58.7, 58.4, 58.0, 58.8]
@@ -22,6 +22,13 @@ def test_interval_of_a_difference_is_welch_s():
     known = stats.ttest_ind(OURS, other, equal_var=False).confidence_interval(0.95)
     found = difference(OURS, other.mean(), other.std(ddof=1), len(other))
     assert found == pytest.approx((known.low, known.high))
+
+
+def test_difference_of_runs_needs_two_of_each():
+    ours, others = (91.0, 92.0, 94.0), (90.0, 90.5)
+    assert difference_of_runs(ours, others) == difference(ours, 90.25, float(np.std(others, ddof=1)), 2)
+    assert difference_of_runs(ours, others[:1]) is None
+    assert difference_of_runs(ours[:1], others) is None
 
 
 @pytest.mark.parametrize(

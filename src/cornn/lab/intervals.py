@@ -68,6 +68,13 @@ def difference(values: Sequence[float], mean: float, deviation: float | None, co
     return Interval(middle - half, middle + half)
 
 
+def difference_of_runs(values: Sequence[float], others: Sequence[float]) -> Interval | None:
+    """Return the 95 % interval of the difference of the means of runs; None if one of them is of a single run."""
+    if len(others) < 2:
+        return None
+    return difference(values, statistics.fmean(others), statistics.stdev(others), len(others))
+
+
 def compare(values: Sequence[float], better: str, published: Published, failed: int = 0) -> Verdict:
     """Compare our results with the paper's.
 
